@@ -1,0 +1,137 @@
+"""Finds the programs of the sandbox, or builds them once into the user's cache; does not start any of them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.progress import Progress
+from sandbox.recipes import PROGRAMS, Recipe, recipe
+from sandbox.toolchain import find_go
+
+BUILD_COMMAND = "gpu-tenure sandbox build"
+
+
+class BuildError(RuntimeError):
+    """A program could not be built; the message holds the end of the output and the command to run again."""
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """Where each program lies."""
+
+    paths: Mapping[str, Path]
+
+    def path(self, program: str) -> str:
+        """Gives the path of a program as text, ready for an argument list."""
+        return str(self.paths[program])
+
+
+def cache_dir(environ: Mapping[str, str]) -> Path:
+    """Gives the project's folder below the user's cache folder."""
+    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".cache")
+    return Path(base) / "gpu-tenure"
+
+
+def find(environ: Mapping[str, str], program: str, kubernetes: str = "") -> Path | None:
+    """Looks a program up in KUBEBUILDER_ASSETS, then in the cache; None if it must be built."""
+    assets = environ.get("KUBEBUILDER_ASSETS", "")
+    if assets and _runnable(Path(assets) / program):
+        return Path(assets) / program
+    cached = _cached(environ, recipe(program, kubernetes))
+    return cached if _runnable(cached) else None
+
+
+def ensure(
+    environ: Mapping[str, str],
+    programs: Sequence[str] = PROGRAMS,
+    progress: Progress | None = None,
+    kubernetes: str = "",
+) -> Binaries:
+    """Gives all programs, building what is missing; two starters at once build each program once."""
+    paths = {program: find(environ, program, kubernetes) for program in programs}
+    if any(path is None for path in paths.values()):
+        progress = progress or Progress.for_stderr()
+        with _lock(cache_dir(environ) / "bin" / ".lock", progress):
+            missing = [program for program in programs if find(environ, program, kubernetes) is None]
+            _build_all(environ, [recipe(program, kubernetes) for program in missing], progress)
+        paths = {program: find(environ, program, kubernetes) for program in programs}
+    return Binaries({program: path for program, path in paths.items() if path is not None})
+
+
+def _build_all(environ: Mapping[str, str], recipes: Sequence[Recipe], progress: Progress) -> None:
+    times_file = cache_dir(environ) / "bin" / "build-times.json"
+    times = _read_times(times_file)
+    for done, one in enumerate(recipes):
+        left = len(recipes) - done - 1
+        with progress.step(f"building {one.name} {one.version}", left, times.get(one.name)) as step:
+            _build(environ, one)
+        times[one.name] = step.seconds
+        times_file.write_text(json.dumps(times, indent=1, sort_keys=True))
+
+
+def _build(environ: Mapping[str, str], one: Recipe) -> None:
+    target = _cached(environ, one)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    go = find_go(environ, cache_dir(environ), one.go_version)
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    command = [str(go), "build", "-ldflags", one.ldflags, "-tags", one.tags, "-o", str(partial), one.package]
+    output = ""
+    # The second attempt compiles one package at a time, for machines that are short of memory or were cut off.
+    for extra in ({}, {"GOMAXPROCS": "1"}):
+        env = {**_go_environment(environ), **extra}
+        ran = subprocess.run(command, cwd=one.folder, env=env, capture_output=True, text=True, check=False)
+        output = ran.stderr
+        if ran.returncode == 0:
+            partial.replace(target)
+            return
+    partial.unlink(missing_ok=True)
+    msg = f"building {one.name} failed:\n{output.strip()[-2000:]}\nRun again with: {BUILD_COMMAND}"
+    raise BuildError(msg)
+
+
+def _go_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Everything of the caller's environment but what would change the product of the build."""
+    fixed = {"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -buildvcs=false", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    dropped = {"GOOS", "GOARCH", "GOEXPERIMENT", "KUBEBUILDER_ASSETS"}
+    return {**{key: value for key, value in environ.items() if key not in dropped}, **fixed}
+
+
+def _cached(environ: Mapping[str, str], one: Recipe) -> Path:
+    return cache_dir(environ) / "bin" / one.key / one.name
+
+
+def _runnable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _read_times(path: Path) -> dict[str, float]:
+    try:
+        loaded = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {str(name): float(seconds) for name, seconds in loaded.items()} if isinstance(loaded, dict) else {}
+
+
+@contextlib.contextmanager
+def _lock(path: Path, progress: Progress) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress.say("another process is building; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def clear(environ: Mapping[str, str]) -> None:
+    """Removes all built programs from the cache."""
+    shutil.rmtree(cache_dir(environ) / "bin", ignore_errors=True)

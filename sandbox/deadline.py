@@ -1,0 +1,33 @@
+"""Waiting with a deadline: the one place of the sandbox that reads a clock; does not know what is waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+POLL_SECONDS = 0.05
+
+
+def monotonic() -> float:
+    """Seconds of a clock that never goes back; only differences mean something."""
+    return time.monotonic()
+
+
+def wall_clock() -> float:
+    """Seconds since 1970, UTC."""
+    return time.time()
+
+
+def wait(predicate: Callable[[], T], timeout: float, what: str, poll: float = POLL_SECONDS) -> T:
+    """Gives the first true value of the predicate; TimeoutError names what did not happen within `timeout` seconds."""
+    end = monotonic() + timeout
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if monotonic() > end:
+            msg = f"not within {timeout:g} s: {what}"
+            raise TimeoutError(msg)
+        time.sleep(poll)

@@ -1,0 +1,9 @@
+//go:build tools
+
+// Package tools pins the programs that the sandbox builds from this module.
+package tools
+
+import (
+	_ "github.com/prometheus/prometheus/cmd/prometheus"
+	_ "github.com/prometheus/prometheus/cmd/promtool"
+)
