@@ -172,7 +172,9 @@ class Api:
 
         return self.wait(running, timeout, f"pod {namespace}/{pod} runs")
 
-    def _done(self, method: str, path: str, body: Json = None, headers: Mapping[str, str] | None = None) -> Json:
+    def _done(
+        self, method: str, path: str, body: Json = None, headers: Mapping[str, str] | None = None
+    ) -> Json:
         return _checked(self.raw(method, path, body, headers), f"{method} {path}").json
 
 

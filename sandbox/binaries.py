@@ -99,7 +99,12 @@ def _build(environ: Mapping[str, str], one: Recipe) -> None:
 
 def _go_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Everything of the caller's environment but what would change the product of the build."""
-    fixed = {"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -buildvcs=false", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    fixed = {
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-trimpath -buildvcs=false",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
     dropped = {"GOOS", "GOARCH", "GOEXPERIMENT", "KUBEBUILDER_ASSETS"}
     return {**{key: value for key, value in environ.items() if key not in dropped}, **fixed}
 
