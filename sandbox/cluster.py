@@ -182,6 +182,7 @@ class Sandbox:
         resources: Mapping[str, int | str],
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
     ) -> dict[str, Any]:
         """Makes a node with these extended resources and returns when pods can be scheduled there."""
         capacity = {"cpu": "64", "memory": "512Gi", "pods": "250", **{k: str(v) for k, v in resources.items()}}
@@ -191,6 +192,7 @@ class Sandbox:
                 "labels": {"kubernetes.io/hostname": name, **(labels or {})},
                 "annotations": dict(annotations or {}),
             },
+            "spec": {"taints": list(taints)},
             "status": {"capacity": capacity, "allocatable": capacity},
         }
         api = self.api()
@@ -198,8 +200,9 @@ class Sandbox:
 
         def schedulable() -> dict[str, Any] | None:
             node: dict[str, Any] = api.get(f"/api/v1/nodes/{name}")
-            ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
-            return node if ready and not node["spec"].get("taints") else None
+            conditions = node["status"].get("conditions", [])
+            ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+            return node if ready and len(node["spec"].get("taints", [])) == len(taints) else None
 
         return wait(schedulable, 30, f"node {name} takes pods")
 

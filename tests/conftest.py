@@ -1,0 +1,66 @@
+"""Fixtures of the real control plane, started once per session and only if a chosen test uses it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from sandbox.cluster import Sandbox, SandboxOptions
+
+PREFER_OTHERS = {"key": "sandbox.gpu-tenure.io/shared", "effect": "PreferNoSchedule"}
+SPLIT = "sandbox.gpu-tenure.io/split"
+_numbers = itertools.count(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks everything that uses the sandbox as `real`."""
+    for item in items:
+        if "sandbox" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.real)
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """A real control plane with Prometheus, Alertmanager, the exporter simulator and nodes of every kind.
+
+    Plain pods with nvidia.com/gpu land on node-a and node-b; HAMi's companions exist on hami-a (4 devices, ten shares
+    each), AMD devices on amd-a, MIG instances on mig-a.
+    """
+    with Sandbox.start(SandboxOptions(audit=True)) as started:
+        started.add_node("node-a", {"nvidia.com/gpu": 32})
+        started.add_node("node-b", {"nvidia.com/gpu": 32})
+        hami = {"nvidia.com/gpu": 40, "nvidia.com/gpumem": 320000, "nvidia.com/gpucores": 400}
+        started.add_node("hami-a", hami, annotations={SPLIT: "10"}, taints=[PREFER_OTHERS])
+        started.add_node("amd-a", {"amd.com/gpu": 16})
+        started.add_node("mig-a", {"nvidia.com/mig-1g.5gb": 14}, annotations={SPLIT: "7"})
+        yield started
+
+
+@pytest.fixture
+def make_namespace(sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
+    """Makes namespaces with labels and annotations; their pods and they themselves go after the test."""
+    made: list[str] = []
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:30].strip("-")
+
+    def make(labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None) -> str:
+        name = f"t{next(_numbers)}-{slug}"
+        sandbox.api().create_namespace(name, labels, annotations)
+        made.append(name)
+        return name
+
+    yield make
+    for name in made:
+        path = f"/api/v1/namespaces/{name}"
+        # Without its pods the namespace goes quickly; nobody waits for it, because names are never used twice.
+        sandbox.api().raw("DELETE", f"{path}/pods", {"gracePeriodSeconds": 0})
+        sandbox.api().raw("DELETE", path)
+
+
+@pytest.fixture
+def namespace(make_namespace: Callable[..., str]) -> str:
+    """The name of a fresh namespace without labels of ours."""
+    return make_namespace()
