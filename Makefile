@@ -1,0 +1,56 @@
+# Everything a developer types. Each target does its own set-up; the first run of anything real builds the control
+# plane once (about ten minutes on two cores), later runs take it from the user's cache.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CODE := policy runtime webhook reaper certs cli sandbox bench tests
+
+.DEFAULT_GOAL := help
+.PHONY: help setup binaries check format test unit demo bench lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpu-tenure needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+	@echo "Setting up $(VENV) from requirements/dev.txt"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(STAMP) ## the Python environment in .venv
+
+binaries: $(STAMP) ## build the control plane of the sandbox into the user's cache
+	@$(BIN)/gpu-tenure sandbox build
+
+check: $(STAMP) ## format, lint, types, import contracts and unit tests (under a minute)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(filter-out tests,$(CODE))
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	$(BIN)/pytest -q -m "not real"
+
+format: $(STAMP) ## format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+unit: $(STAMP) ## the tests that start no control plane
+	$(BIN)/pytest -q -m "not real"
+
+test: binaries ## everything, on a real control plane and a real Prometheus
+	$(BIN)/pytest
+
+demo: binaries ## the main job from nothing, with incidents; KEEP=1 leaves it running
+	$(BIN)/gpu-tenure sandbox demo $(if $(KEEP),--keep)
+
+bench: binaries ## benchmarks beside their comparators, as ratios
+	$(BIN)/python -m bench
+
+lock: ## renew the lock files from pyproject.toml (needs uv on the path)
+	uv pip compile -q pyproject.toml --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -o requirements/run.txt
+	uv pip compile -q pyproject.toml --group dev --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -o requirements/dev.txt
+
+clean: ## remove the environment and caches of this checkout (not the user's cache)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

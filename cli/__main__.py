@@ -1,0 +1,5 @@
+"""Lets `python -m cli` be the command `gpu-tenure`. It must not know anything else."""
+
+from cli.main import main
+
+main()

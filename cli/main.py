@@ -1,0 +1,70 @@
+"""The command `gpu-tenure`: finds the subcommand and hands over. It must not know what a subcommand does.
+
+Only the module of the subcommand that was asked for is imported, so that the webhook does not carry the memory of the
+reaper's libraries and `--help` of one command answers at once.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from cli.failure import report_failures
+
+# name → module and attribute; the attribute is a function, or a Typer application where the command has subcommands.
+COMMANDS = {
+    "judge": ("cli.judge", "judge"),
+    "explain": ("cli.explain", "explain"),
+    "pause": ("cli.pause", "pause"),
+    "unpause": ("cli.pause", "unpause"),
+    "webhook": ("cli.webhook", "webhook"),
+    "reaper": ("cli.reaper", "reaper"),
+    "sandbox": ("cli.sandbox", "app"),
+}
+
+EPILOG = (
+    "Start with `kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url URL`: it only reads, and shows"
+    " which GPUs of your cluster are idle."
+)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    with report_failures():
+        build(sys.argv[1:])()
+
+
+def build(arguments: Sequence[str]) -> typer.Typer:
+    """Return the application with the subcommand that `arguments` names, or with all of them for help."""
+    app = typer.Typer(
+        name="gpu-tenure",
+        help="Deadlines, idle terms and reclaim for GPU pods on shared Kubernetes clusters.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    wanted = [arguments[0]] if arguments and arguments[0] in COMMANDS else list(COMMANDS)
+    for name in wanted:
+        _register(app, name)
+    return app
+
+
+def _root() -> None:
+    """Deadlines, idle terms and reclaim for GPU pods on shared Kubernetes clusters."""
+
+
+def _register(app: typer.Typer, name: str) -> None:
+    module, attribute = COMMANDS[name]
+    target = getattr(importlib.import_module(module), attribute)
+    if isinstance(target, typer.Typer):
+        app.add_typer(target, name=name)
+    else:
+        app.command(name)(target)
+
+
+if __name__ == "__main__":
+    main()
