@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -88,6 +88,12 @@ class Api:
             timeout=timeout or self.timeout,
         )
         return _reply(answer)
+
+    def stream(self, path: str, idle_seconds: float) -> Iterator[bytes]:
+        """Gives the lines of a watch as they come; requests' exceptions tell when it breaks."""
+        with self._session.get(self.server + path, stream=True, timeout=(self.timeout, idle_seconds)) as answer:
+            answer.raise_for_status()
+            yield from answer.iter_lines(chunk_size=None)
 
     def get(self, path: str) -> Json:
         """Reads an object."""

@@ -82,7 +82,9 @@ class Sandbox:
         children = Children.start([ports.guard])
         try:
             names = ("etcd-peer", *PARTS)
-            layout = Layout(children.folder, {name: ports.take() for name in names}, binaries, options.audit)
+            taken = {name: ports.take() for name in names}
+            interval = options.scrape_interval_seconds
+            layout = Layout(children.folder, taken, binaries, options.audit, interval)
             sandbox = cls(options, layout, children, ports, make_users(rng))
             write_files(layout, sandbox.users)
             sandbox.configure_prometheus()

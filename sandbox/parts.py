@@ -30,12 +30,14 @@ class Layout:
         ports: The loopback port of each part, by name.
         binaries: The programs.
         audit: Whether the API server writes an audit log.
+        interval_seconds: The scrape interval, which is also how long a simulated burst lasts.
     """
 
     folder: Path
     ports: Mapping[str, int]
     binaries: Binaries
     audit: bool = False
+    interval_seconds: float = 1.0
 
     @property
     def ca(self) -> Path:
@@ -171,6 +173,7 @@ def exporter(layout: Layout) -> list[str]:
         f"--kubeconfig={layout.kubeconfig('exporter')}",
         f"--state={layout.folder / 'exporter.json'}",
         f"--port={layout.ports[EXPORTER]}",
+        f"--interval={layout.interval_seconds}",
     ]
 
 
