@@ -91,7 +91,9 @@ class Api:
 
     def stream(self, path: str, idle_seconds: float) -> Iterator[bytes]:
         """Gives the lines of a watch as they come; requests' exceptions tell when it breaks."""
-        with self._session.get(self.server + path, stream=True, timeout=(self.timeout, idle_seconds)) as answer:
+        with self._session.get(
+            self.server + path, stream=True, timeout=(self.timeout, idle_seconds)
+        ) as answer:
             answer.raise_for_status()
             yield from answer.iter_lines(chunk_size=None)
 

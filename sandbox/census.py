@@ -35,7 +35,8 @@ class Remembered:
         """Writes it as JSON."""
         slots = {uid: [astuple(slot) for slot in slots] for uid, slots in self.assignment.slots.items()}
         activities = {
-            uid: [text, [astuple(profile) for profile in profiles]] for uid, (text, profiles) in self.activities.items()
+            uid: [text, [astuple(profile) for profile in profiles]]
+            for uid, (text, profiles) in self.activities.items()
         }
         return json.dumps({"slots": slots, "activities": activities})
 
@@ -56,7 +57,9 @@ def remember(before: Remembered, nodes: Sequence[Node], pods: Sequence[GpuPod], 
     activities = {}
     for pod in pods:
         known = before.activities.get(pod.uid)
-        activities[pod.uid] = known if known and known[0] == pod.activity else (pod.activity, _read(pod.activity, now))
+        activities[pod.uid] = (
+            known if known and known[0] == pod.activity else (pod.activity, _read(pod.activity, now))
+        )
     return Remembered(assign(before.assignment, nodes, pods), activities)
 
 

@@ -17,6 +17,7 @@ from sandbox.api import Api
 from sandbox.binaries import ensure
 from sandbox.children import Children
 from sandbox.deadline import wait
+from sandbox.faults import FaultProxy
 from sandbox.parts import EXPORTER, PARTS, Layout
 from sandbox.ports import LOOPBACK, PortBlock
 from sandbox.prometheus import ScrapeJob, alertmanager_config, prometheus_config
@@ -60,7 +61,12 @@ class Sandbox:
     """A running control plane. Make it with `Sandbox.start`; leave it by `with` or `close`."""
 
     def __init__(
-        self, options: SandboxOptions, layout: Layout, children: Children, ports: PortBlock, users: dict[str, User]
+        self,
+        options: SandboxOptions,
+        layout: Layout,
+        children: Children,
+        ports: PortBlock,
+        users: dict[str, User],
     ) -> None:
         self.options = options
         self.layout = layout
@@ -89,7 +95,11 @@ class Sandbox:
             write_files(layout, sandbox.users)
             sandbox.configure_prometheus()
             sandbox.configure_alertmanager("")
-            wanted = {"prometheus": options.prometheus, "alertmanager": options.alertmanager, EXPORTER: options.exporter}
+            wanted = {
+                "prometheus": options.prometheus,
+                "alertmanager": options.alertmanager,
+                EXPORTER: options.exporter,
+            }
             start_all(children, layout, [part for part, asked in wanted.items() if asked])
             # The sign that the controllers work: this one is theirs to make.
             account = "/api/v1/namespaces/default/serviceaccounts/default"
@@ -187,7 +197,12 @@ class Sandbox:
         taints: Sequence[Mapping[str, str]] = (),
     ) -> dict[str, Any]:
         """Makes a node with these extended resources and returns when pods can be scheduled there."""
-        capacity = {"cpu": "64", "memory": "512Gi", "pods": "250", **{k: str(v) for k, v in resources.items()}}
+        capacity = {
+            "cpu": "64",
+            "memory": "512Gi",
+            "pods": "250",
+            **{k: str(v) for k, v in resources.items()},
+        }
         body = {
             "metadata": {
                 "name": name,
@@ -217,7 +232,9 @@ class Sandbox:
         stop_seconds: float = 10.0,
     ) -> int:
         """Starts a child of your own, which ends with the sandbox; gives its process id."""
-        return self.children.spawn(name, argv, {**child_environment(self.dir), **(env or {})}, cwd, stop_seconds)
+        return self.children.spawn(
+            name, argv, {**child_environment(self.dir), **(env or {})}, cwd, stop_seconds
+        )
 
     def free_port(self) -> int:
         """Gives a free loopback port that belongs to this sandbox until it ends."""
@@ -253,7 +270,13 @@ class Sandbox:
         if ready:
             wait_ready(self.children, self.layout, part)
 
-    def configure_prometheus(self, jobs: Sequence[ScrapeJob] | None = None, rule_files: Sequence[str] | None = None) -> None:
+    def api_proxy(self) -> FaultProxy:
+        """Puts a fault proxy in front of the API server, with its certificate; the caller closes it."""
+        return FaultProxy(self.api_url, self.layout.ca, self.layout.key)
+
+    def configure_prometheus(
+        self, jobs: Sequence[ScrapeJob] | None = None, rule_files: Sequence[str] | None = None
+    ) -> None:
         """Writes another configuration and has Prometheus load it, if it runs."""
         if jobs is not None:
             self.scrape_jobs = list(jobs)

@@ -32,7 +32,8 @@ class GpuPod:
 
     Attributes:
         wants: For each container that holds devices its name, the resource and the number.
-        start: When it started, unix seconds.
+        start: When it started, unix seconds; may lie before its creation.
+        created: When it was created, unix seconds.
         activity: The annotation, still text.
         memory: Bytes per device if the pod says so.
         vgpu_memory: Bytes of each share's limit under HAMi.
@@ -45,6 +46,7 @@ class GpuPod:
     node: str
     wants: tuple[tuple[str, str, int], ...]
     start: float
+    created: float = 0.0
     activity: str = "busy"
     memory: float | None = None
     vgpu_memory: float | None = None
@@ -92,7 +94,9 @@ class Assignment:
     def _of(self, pod: GpuPod) -> list[Holding]:
         slots = self.slots.get(pod.uid, ())
         containers = [container for container, _, count in pod.wants for _ in range(count)]
-        return [Holding(pod, name, slot, n) for n, (name, slot) in enumerate(zip(containers, slots, strict=False))]
+        return [
+            Holding(pod, name, slot, n) for n, (name, slot) in enumerate(zip(containers, slots, strict=False))
+        ]
 
 
 def assign(before: Assignment, nodes: Sequence[Node], pods: Sequence[GpuPod]) -> Assignment:
@@ -124,7 +128,10 @@ def _choose(node: Node, resource: str, count: int, taken: set[Slot]) -> list[Slo
 
 def slots_of(node: Node, resource: str) -> list[Slot]:
     """Gives all units of a resource on a node."""
-    return [Slot(node.name, resource, n // node.split, n % node.split) for n in range(node.counts.get(resource, 0))]
+    return [
+        Slot(node.name, resource, n // node.split, n % node.split)
+        for n in range(node.counts.get(resource, 0))
+    ]
 
 
 def read_node(obj: Mapping[str, Any]) -> Node:
@@ -152,6 +159,7 @@ def read_pod(obj: Mapping[str, Any]) -> GpuPod | None:
         node=spec.get("nodeName", ""),
         wants=wants,
         start=unix_time(status["startTime"]),
+        created=unix_time(metadata["creationTimestamp"]),
         activity=notes.get(ACTIVITY, "busy"),
         memory=_bytes(memory) if memory else None,
         vgpu_memory=float(shares[0]) * (1 << 20) if shares else None,

@@ -91,7 +91,9 @@ def handler(exporter: Exporter) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class's name)
             """Says nothing about requests."""
 
-        def _send(self, status: int, text: str, kind: str = "text/plain; version=0.0.4; charset=utf-8") -> None:
+        def _send(
+            self, status: int, text: str, kind: str = "text/plain; version=0.0.4; charset=utf-8"
+        ) -> None:
             body = text.encode()
             self.send_response(status)
             self.send_header("Content-Type", kind)

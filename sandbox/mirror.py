@@ -55,7 +55,9 @@ class Mirror:
             if event["type"] in ("ADDED", "MODIFIED"):
                 self._objects = {**self._objects, obj["metadata"]["uid"]: obj}
             elif event["type"] == "DELETED":
-                self._objects = {uid: one for uid, one in self._objects.items() if uid != obj["metadata"]["uid"]}
+                self._objects = {
+                    uid: one for uid, one in self._objects.items() if uid != obj["metadata"]["uid"]
+                }
             else:
                 return
             self._changed()

@@ -34,6 +34,14 @@ class ScrapeJob:
         return {"job": self.name, "instance": self.target, **self.labels}
 
 
+def scraped_labels(job: ScrapeJob, labels: Mapping[str, str]) -> dict[str, str]:
+    """Gives the labels that a series has after a scrape; the loser of a conflict is renamed or dropped as Prometheus does."""
+    target = job.target_labels()
+    if job.honor_labels:
+        return {**target, **labels}
+    return {**{f"exported_{key}" if key in target else key: value for key, value in labels.items()}, **target}
+
+
 def prometheus_config(
     jobs: Sequence[ScrapeJob],
     interval_seconds: float,

@@ -101,7 +101,11 @@ def dcgm_free(view: View) -> Iterator[Series]:
                 continue
             for slot in slots_of(node, resource):
                 instance = "/mig-" in resource
-                free = (slot.uuid, slot.share) not in held if instance else slot.uuid not in used and not slot.share
+                free = (
+                    (slot.uuid, slot.share) not in held
+                    if instance
+                    else slot.uuid not in used and not slot.share
+                )
                 if free:
                     yield from _dcgm_device(slot, at_rest, {})
 

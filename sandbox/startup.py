@@ -50,7 +50,9 @@ def child_environment(folder: Path) -> dict[str, str]:
 def launch(children: Children, layout: Layout, part: str) -> None:
     """Starts a part without waiting for it."""
     found = PARTS[part]
-    children.spawn(part, found.argv(layout), child_environment(layout.folder), stop_seconds=found.stop_seconds)
+    children.spawn(
+        part, found.argv(layout), child_environment(layout.folder), stop_seconds=found.stop_seconds
+    )
 
 
 def wait_ready(children: Children, layout: Layout, part: str) -> None:
@@ -89,5 +91,7 @@ def start_all(children: Children, layout: Layout, extras: Sequence[str]) -> None
 
 def _private_key() -> bytes:
     return ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
     )
