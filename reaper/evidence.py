@@ -1,0 +1,94 @@
+"""What a verdict rests on, as values that go into logs, records and JSON; decides nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from policy.verdicts import Reason, VerdictKind
+
+
+class SignalEvidence(Struct, frozen=True):
+    """One signal of one device over the window.
+
+    Attributes:
+        name: The signal, such as `utilization`.
+        source: The exporter's table, such as `dcgm`.
+        metric: The name of the metric.
+        device: UUID of the device, with the MIG or virtual instance after a slash.
+        unit: `%`, `B`, `s` or `W`, of maximum and average.
+        maximum: The largest valid sample; None without one.
+        average: The mean of the valid samples; None where it was not asked for.
+        coverage: The share of the expected samples that exist and are valid, 0 to 1; None where it was not counted.
+        samples: How many of the expected samples exist and are valid.
+        expected_samples: How many a series without gaps has.
+        discarded: How many samples were out of range.
+        last_sample: When the last sample was taken; None if it is older than Prometheus looks back.
+        interval: Seconds between two scrapes; None if it cannot be told.
+    """
+
+    name: str
+    source: str
+    metric: str
+    device: str
+    unit: str
+    maximum: float | None = None
+    average: float | None = None
+    coverage: float | None = None
+    samples: int = 0
+    expected_samples: int = 0
+    discarded: int = 0
+    last_sample: datetime | None = None
+    interval: float | None = None
+
+
+class Evidence(Struct, frozen=True):
+    """Everything that a verdict rests on.
+
+    Attributes:
+        window: Seconds that were looked at.
+        utilization: The threshold, in percent.
+        statistic: `maximum` or `average`.
+        devices_expected: How many devices the pod asked for.
+        devices_seen: How many of them have series.
+        devices_idle: How many of those are idle by themselves.
+        maximum: The largest value of any activity signal of any device, in percent.
+        samples: The samples of the worst-covered activity signal.
+        expected_samples: How many those should be.
+        memory: The largest memory use of any device, in bytes.
+        vetoes: What forbids to call the pod idle, as sentences.
+        signals: The signals one by one.
+    """
+
+    window: int
+    utilization: int
+    statistic: str
+    devices_expected: int
+    devices_seen: int = 0
+    devices_idle: int = 0
+    maximum: float | None = None
+    samples: int = 0
+    expected_samples: int = 0
+    memory: int | None = None
+    vetoes: tuple[str, ...] = ()
+    signals: tuple[SignalEvidence, ...] = ()
+
+
+class Verdict(Struct, frozen=True):
+    """Whether a pod is idle, why, and how that is known.
+
+    Attributes:
+        kind: Active, Idle or Unknown; Skipped where a caller did not judge.
+        reason: One reason.
+        idle_since: The start of the idle stretch as far as the data goes; set if and only if the pod is Idle.
+        parked: Whether the idle pod holds device memory, as a model server without requests does.
+        sentence: What was seen, for people: `240 of 240 samples below 5 %`.
+    """
+
+    kind: VerdictKind
+    reason: Reason
+    idle_since: datetime | None
+    parked: bool
+    evidence: Evidence
+    sentence: str

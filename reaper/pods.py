@@ -1,0 +1,94 @@
+"""GPU pods as the reaper keeps them: the few facts of a pod that judging and acting need; knows no metrics and no API."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from policy.devices import Devices, devices_of
+from policy.durations import parse_time
+from policy.errors import FormatError
+from policy.objects import OwnerReference, Pod, PodStatus
+
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+class GpuPod(Struct, frozen=True):
+    """A pod that holds GPUs, read once.
+
+    Attributes:
+        created: When the API server created the pod.
+        containers_started: The latest start of the containers that hold devices; None if one of them does not run.
+        devices: What the pod holds.
+        owner: Its controller, if any.
+        pod: The object it was read from.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str | None
+    phase: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    created: datetime
+    containers_started: datetime | None
+    devices: Devices
+    owner: OwnerReference | None
+    deleting: bool
+    priority: int
+    resource_version: str
+    pod: Pod
+
+    @property
+    def finished(self) -> bool:
+        """Whether the pod has ended and only its object is left."""
+        return self.phase in FINISHED_PHASES
+
+
+def gpu_pod(pod: Pod) -> GpuPod | None:
+    """Reads a pod; None if it holds no GPU, or lacks the name, namespace or creation time that every stored pod has."""
+    devices = devices_of(pod.spec)
+    meta = pod.metadata
+    created = _time(meta.creation_timestamp)
+    if not devices.is_gpu or not meta.name or not meta.namespace or created is None:
+        return None
+    status = pod.status or PodStatus()
+    return GpuPod(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid or "",
+        node=pod.spec.node_name or None,
+        phase=status.phase or "Pending",
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+        created=created,
+        containers_started=_started(status, devices.containers),
+        devices=devices,
+        owner=meta.controller,
+        deleting=meta.deletion_timestamp is not None,
+        priority=pod.spec.priority or 0,
+        resource_version=meta.resource_version or "",
+        pod=pod,
+    )
+
+
+def _started(status: PodStatus, holders: tuple[str, ...]) -> datetime | None:
+    """The latest start of the named containers; None if one does not run or none is named."""
+    starts: dict[str, datetime] = {}
+    for entry in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        running = entry.state.running if entry.state else None
+        started = _time(running.started_at) if running else None
+        if started is not None:
+            starts[entry.name] = started
+    if not holders or any(name not in starts for name in holders):
+        return None
+    return max(starts[name] for name in holders)
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return parse_time(text) if text else None
+    except FormatError:
+        return None
