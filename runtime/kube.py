@@ -1,4 +1,4 @@
-"""Requests to the API server: raw bodies, time-outs on every call, typed errors. Knows nothing of what is asked.
+"""Requests to the API server: raw bodies, time-outs, typed errors. Knows nothing of what is asked.
 
 The token goes to the API server alone: redirects are not followed, the environment's netrc is not read, and
 without TLS no credentials are sent.
@@ -7,7 +7,7 @@ without TLS no credentials are sent.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
@@ -15,8 +15,20 @@ from typing import Protocol, Self, TypeVar
 import aiohttp
 import msgspec
 
+from runtime.answers import ApiError, ApiUnreachable, Cause, Response, api_error
 from runtime.kubeconfig import Access, KubeConfigError, load_access
 from runtime.lines import LineFramer, LineTooLongError
+
+__all__ = [
+    "ApiError",
+    "ApiUnreachable",
+    "Cause",
+    "KubeClient",
+    "KubeConfigError",
+    "KubePort",
+    "Query",
+    "Response",
+]
 
 T = TypeVar("T")
 Query = Mapping[str, str | int | bool]
@@ -27,63 +39,6 @@ REQUEST_SECONDS = 10.0
 CONNECT_SECONDS = 5.0
 IDLE_STREAM_SECONDS = 150.0
 USER_AGENT = "gpu-tenure"
-
-
-class Cause(msgspec.Struct, frozen=True):
-    """One cause of a refusal, as the API server writes it in `details.causes`."""
-
-    reason: str | None = None
-    message: str | None = None
-    field: str | None = None
-
-
-class Response(msgspec.Struct, frozen=True):
-    """An answer below 400; `body` is as received, header names are lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    def decode(self, kind: type[T]) -> T:
-        """Decodes the JSON body; raises ApiUnreachable if it is not of that shape."""
-        try:
-            return msgspec.json.decode(self.body, type=kind)
-        except msgspec.DecodeError as error:
-            msg = f"the answer cannot be read: {error}"
-            raise ApiUnreachable(msg) from error
-
-
-class ApiError(Exception):
-    """The API server answered with a status of 400 or more.
-
-    `retry_after` is in seconds, from the header or else from `details.retryAfterSeconds`, or None.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        reason: str = "",
-        message: str = "",
-        causes: tuple[Cause, ...] = (),
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(f"{status} {reason}: {message}" if message else f"{status} {reason}")
-        self.status = status
-        self.reason = reason
-        self.message = message
-        self.causes = causes
-        self.retry_after = retry_after
-
-    def has_cause(self, reason: str) -> bool:
-        """Whether one of the causes has this reason, e.g. `DisruptionBudget` or `NamespaceTerminating`."""
-        return any(cause.reason == reason for cause in self.causes)
-
-
-class ApiUnreachable(Exception):  # noqa: N818 - a state of the world, and the name in every caller
-    """No answer, or none that an API server gives (time-out, reset, cut body, HTML, redirect).
-
-    Whether a write took effect is unknown.
-    """
 
 
 class KubePort(Protocol):
@@ -108,7 +63,7 @@ class KubePort(Protocol):
 
     def stream(
         self, path: str, query: Query | None = None, idle_timeout: float = IDLE_STREAM_SECONDS
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Yields the lines of an answer until the server ends it; raises as `request` does."""
         ...
 
@@ -124,7 +79,7 @@ class KubeClient:
         except (OSError, ssl.SSLError) as error:
             msg = f"certificates for {access.host}: {error}"
             raise KubeConfigError(msg) from error
-        # The library's session trusts the environment (netrc, proxies); ours shares only its verified connections.
+        # The library's session trusts the environment (netrc); ours shares only its verified connections.
         self._session = aiohttp.ClientSession(
             connector=self._rest.pool_manager.connector, connector_owner=False, trust_env=False
         )
@@ -193,7 +148,7 @@ class KubeClient:
 
     async def stream(
         self, path: str, query: Query | None = None, idle_timeout: float = IDLE_STREAM_SECONDS
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Yields the lines of a watch; a connection silent for `idle_timeout` seconds counts as dead.
 
         Raises ApiError or ApiUnreachable, also when the stream is cut within a line.
@@ -251,37 +206,6 @@ class KubeClient:
         if authorization:
             headers["Authorization"] = authorization
         return headers
-
-
-class _Details(msgspec.Struct):
-    causes: list[Cause] | None = None
-    retryAfterSeconds: int | None = None  # noqa: N815 - as on the wire
-
-
-class _Status(msgspec.Struct):
-    reason: str | None = None
-    message: str | None = None
-    code: int | None = None
-    details: _Details | None = None
-
-
-def api_error(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """Reads a Status object, or plain text, into an ApiError; `retry_after` is the header's value."""
-    try:
-        read = msgspec.json.decode(body, type=_Status)
-    except msgspec.DecodeError:
-        read = _Status(message=body[:500].decode(errors="replace").strip())
-    details = read.details or _Details()
-    seconds: float | None = details.retryAfterSeconds
-    if retry_after is not None and retry_after.strip().isdigit():
-        seconds = float(retry_after)
-    return ApiError(
-        status if status >= 400 else read.code or 500,
-        read.reason or "",
-        read.message or "",
-        tuple(details.causes or ()),
-        seconds,
-    )
 
 
 def _response(answer: aiohttp.ClientResponse, body: bytes, path: str) -> Response:

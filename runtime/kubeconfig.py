@@ -1,7 +1,7 @@
 """Where the API server is and how to prove who we are. Knows nothing of requests.
 
-kubernetes_asyncio reads kubeconfig files and the in-cluster service account. Its package imports every model of
-the API (about 37 MB and 0.3 s), so only its loaders are imported, under empty parent packages.
+kubernetes_asyncio reads kubeconfig files and the in-cluster service account. Its package imports every
+model of the API (about 37 MB and 0.3 s), so only its loaders are imported, under empty parent packages.
 """
 
 from __future__ import annotations
