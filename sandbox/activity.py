@@ -27,9 +27,10 @@ class Profile:
     """What one device does over time.
 
     Attributes:
-        kind: One of busy, idle, duty, burst, idle-from, busy-from, silent, garbage, prof-stuck, hami-false-zero,
-            frozen, xid.
-        first: Seconds on for duty, period for burst and garbage, unix time for idle-from and busy-from, code for xid.
+        kind: One of busy, idle, duty, burst, idle-from, busy-from, silent, garbage, prof-stuck,
+            hami-false-zero, frozen, xid.
+        first: Seconds on for duty, period for burst and garbage, unix time for idle-from and busy-from,
+            code for xid.
         second: Seconds off for duty.
     """
 
@@ -64,7 +65,7 @@ class Sample:
 
 
 def parse_activity(text: str, now: float) -> tuple[Profile, ...]:
-    """Reads an annotation: one profile for all devices or one per device; `now` is what `idle-from:now` means."""
+    """Reads an annotation: one profile for all devices or one each; `now` is what `idle-from:now` means."""
     return tuple(_parse_one(part.strip(), now) for part in text.split(","))
 
 

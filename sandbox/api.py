@@ -122,7 +122,7 @@ class Api:
         return self._done("PUT", path, body)
 
     def patch(self, path: str, body: Json, type: str = "merge") -> Json:  # noqa: A002 (kubectl's word)
-        """Patches an object; type is `merge`, `json`, `strategic` or `apply` (needs `?fieldManager=` in the path)."""
+        """Patches an object; type is merge, json, strategic, or apply (with `?fieldManager=` in the path)."""
         return self._done("PATCH", path, body, {"Content-Type": PATCH_TYPES[type]})
 
     def delete(self, path: str, body: Json = None) -> Json:
@@ -130,7 +130,7 @@ class Api:
         reply = self.raw("DELETE", path, body)
         return reply.json if reply.status == 404 else _checked(reply, f"DELETE {path}").json
 
-    def wait(self, predicate: Callable[[], T], timeout: float, what: str) -> T:
+    def wait(self, predicate: Callable[[], T | None], timeout: float, what: str) -> T:
         """Gives the first true value of the predicate; TimeoutError names what did not happen."""
         return wait(predicate, timeout, what)
 

@@ -1,14 +1,14 @@
-"""A TCP balancer that stands in for a Service: new connections go to ready backends in turn; knows no HTTP of its own."""
+"""A TCP balancer in the place of a Service: new connections go to ready backends in turn; knows no HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from sandbox.deadline import wait
 from sandbox.ports import LOOPBACK
@@ -40,8 +40,8 @@ class Backend:
 class Balancer:
     """Listens on one loopback port for as long as it is open.
 
-    A backend that stops being ready gets no new connections; existing ones stay, as with a real Service. Changing the mode
-    cuts all existing connections.
+    A backend that stops being ready gets no new connections; existing ones stay, as with a real Service.
+    Changing the mode cuts all existing connections.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -59,7 +59,7 @@ class Balancer:
         self._run(self._listen())
         self._prober = self._run(self._start_probing())
 
-    def __enter__(self) -> Balancer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Finds the programs of the sandbox, or builds them once into the user's cache; does not start any of them."""
+"""Finds the programs of the sandbox, or builds them once into the user's cache; starts none of them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _build(environ: Mapping[str, str], one: Recipe) -> None:
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     command = [str(go), "build", "-ldflags", one.ldflags, "-tags", one.tags, "-o", str(partial), one.package]
     output = ""
-    # The second attempt compiles one package at a time, for machines that are short of memory or were cut off.
+    # The second attempt compiles one package at a time, for machines that are short of memory.
     for extra in ({}, {"GOMAXPROCS": "1"}):
         env = {**_go_environment(environ), **extra}
         ran = subprocess.run(command, cwd=one.folder, env=env, capture_output=True, text=True, check=False)

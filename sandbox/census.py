@@ -1,4 +1,4 @@
-"""What the exporter simulator knows of the cluster: assignments and activities, kept in a file; talks to nobody."""
+"""What the exporter simulator knows: assignments and activities, kept in a file; talks to nobody."""
 
 from __future__ import annotations
 

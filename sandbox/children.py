@@ -1,4 +1,4 @@
-"""The parent's side of the warden: starts, stops, kills and suspends children; does not know what they are."""
+"""The parent's side of the warden: starts, stops, kills and freezes children; cares not what they are."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Children:
 
     @classmethod
     def start(cls, held: Iterable[socket.socket] = ()) -> Children:
-        """Makes the folder and starts the warden, which also keeps the sockets in `held` open until the end."""
+        """Makes the folder and starts the warden, which keeps the sockets in `held` open until the end."""
         sweep(Path(tempfile.gettempdir()))
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         (folder / "logs").mkdir()
@@ -196,7 +196,7 @@ def sweep(base: Path) -> None:
 
 
 def _take_lock(folder: Path) -> IO[str]:
-    """Locks the folder; the file gets its name only once it is locked, so that no sweep takes it for abandoned."""
+    """Locks the folder; the lock gets its name once it is held, so that no sweep takes it for abandoned."""
     fresh = folder / f"{LOCK}.new"
     handle = fresh.open("w")
     fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""A real control plane as child processes, ended with their parent; knows nothing of gpu-tenure's own parts."""
+"""A real control plane as child processes that end with their parent; knows no part of gpu-tenure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import requests
 
@@ -18,12 +18,13 @@ from sandbox.binaries import ensure
 from sandbox.children import Children
 from sandbox.deadline import wait
 from sandbox.faults import FaultProxy
+from sandbox.nodes import node_object, takes_pods
 from sandbox.parts import EXPORTER, PARTS, Layout
 from sandbox.ports import LOOPBACK, PortBlock
 from sandbox.prometheus import ScrapeJob, alertmanager_config, prometheus_config
 from sandbox.sources import scrape_jobs
 from sandbox.startup import child_environment, launch, start_all, wait_ready, write_files
-from sandbox.users import User, kubeconfig, make_users, token_file
+from sandbox.users import User, kubeconfig, make_users
 
 COMMAND_SECONDS = 120.0
 
@@ -110,7 +111,7 @@ class Sandbox:
             raise
         return sandbox
 
-    def __enter__(self) -> Sandbox:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -157,7 +158,7 @@ class Sandbox:
         return self.layout.url(EXPORTER)
 
     def kubeconfig(self, user: str = "admin", server: str = "") -> Path:
-        """Gives the kubeconfig of a user; with `server`, one that points elsewhere (a proxy with the same certificate)."""
+        """Gives the kubeconfig of a user; `server` is that of a proxy with the same certificate."""
         if not server:
             return self.layout.kubeconfig(user)
         path = self.layout.kubeconfig(f"{user}-via-{server.rsplit(':', 1)[-1]}")
@@ -197,29 +198,11 @@ class Sandbox:
         taints: Sequence[Mapping[str, str]] = (),
     ) -> dict[str, Any]:
         """Makes a node with these extended resources and returns when pods can be scheduled there."""
-        capacity = {
-            "cpu": "64",
-            "memory": "512Gi",
-            "pods": "250",
-            **{k: str(v) for k, v in resources.items()},
-        }
-        body = {
-            "metadata": {
-                "name": name,
-                "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-                "annotations": dict(annotations or {}),
-            },
-            "spec": {"taints": list(taints)},
-            "status": {"capacity": capacity, "allocatable": capacity},
-        }
-        api = self.api()
-        api.create("/api/v1/nodes", body)
+        self.api().create("/api/v1/nodes", node_object(name, resources, labels, annotations, taints))
 
         def schedulable() -> dict[str, Any] | None:
-            node: dict[str, Any] = api.get(f"/api/v1/nodes/{name}")
-            conditions = node["status"].get("conditions", [])
-            ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-            return node if ready and len(node["spec"].get("taints", [])) == len(taints) else None
+            node: dict[str, Any] = self.api().get(f"/api/v1/nodes/{name}")
+            return node if takes_pods(node, len(taints)) else None
 
         return wait(schedulable, 30, f"node {name} takes pods")
 
@@ -310,6 +293,7 @@ class Sandbox:
             check=False,
         )
         if check and done.returncode != 0:
-            msg = f"{Path(argv[0]).name} {' '.join(argv[1:])}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+            command = f"{Path(argv[0]).name} {' '.join(argv[1:])}"
+            msg = f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
             raise CommandError(msg)
         return done

@@ -1,4 +1,4 @@
-"""Waiting with a deadline: the one place of the sandbox that reads a clock; does not know what is waited for."""
+"""Waiting with a deadline; does not know what is waited for."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from runtime.clock import SystemClock
+
 T = TypeVar("T")
 POLL_SECONDS = 0.05
+_CLOCK = SystemClock()
 
 
 def monotonic() -> float:
     """Seconds of a clock that never goes back; only differences mean something."""
-    return time.monotonic()
+    return _CLOCK.monotonic()
 
 
 def wall_clock() -> float:
     """Seconds since 1970, UTC."""
-    return time.time()
+    return _CLOCK.now().timestamp()
 
 
-def wait(predicate: Callable[[], T], timeout: float, what: str, poll: float = POLL_SECONDS) -> T:
-    """Gives the first true value of the predicate; TimeoutError names what did not happen within `timeout` seconds."""
+def wait(predicate: Callable[[], T | None], timeout: float, what: str, poll: float = POLL_SECONDS) -> T:
+    """Gives the first true value of the predicate; TimeoutError names what did not come in `timeout` seconds."""
     end = monotonic() + timeout
     while True:
         value = predicate()

@@ -1,4 +1,4 @@
-"""Which simulated device belongs to which pod: pure assignment over lists of nodes and pods; measures nothing."""
+"""Which simulated device belongs to which pod: pure, over lists of nodes and pods; measures nothing."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Assignment:
 
 
 def assign(before: Assignment, nodes: Sequence[Node], pods: Sequence[GpuPod]) -> Assignment:
-    """Keeps what running pods hold, frees what ended ones held, and gives new pods the lowest free devices, oldest first."""
+    """Keeps what running pods hold; new pods get the lowest free devices, oldest pod first."""
     kept = {pod.uid: before.slots[pod.uid] for pod in pods if pod.uid in before.slots}
     taken = {slot for slots in kept.values() for slot in slots}
     by_name = {node.name: node for node in nodes}

@@ -1,6 +1,6 @@
-"""The exporter simulator: serves /metrics in the shapes of real exporters for the GPU pods that run in the sandbox.
+"""The exporter simulator: serves /metrics as real exporters would for the GPU pods of the sandbox.
 
-Knows neither terms nor verdicts. Paths: `/<source>/metrics`, `/state` (assignments and activities), `/healthz`.
+Knows neither terms nor verdicts. Paths: `/<source>/metrics`, `/state` (assignments, activities), `/healthz`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Exporter:
         return self.nodes.synced.is_set() and self.pods.synced.is_set()
 
     def metrics(self, name: str, at: float) -> str:
-        """Writes what the exporter of this name prints at a time; free devices are the business of `dcgm` alone."""
+        """Writes what the exporter of this name prints; free devices are the business of `dcgm` alone."""
         source = SOURCES[name]
         series = SHAPES[source.shape](self.census.view(at, self.interval, name))
         free = dcgm_free(self.census.view(at, self.interval)) if name == "dcgm" else iter(())

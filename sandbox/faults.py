@@ -1,4 +1,4 @@
-"""An HTTP proxy that can go wrong in the ways that real servers do; knows neither Prometheus nor Kubernetes."""
+"""An HTTP proxy that goes wrong in the ways of real servers; knows neither Prometheus nor Kubernetes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Literal
-from urllib.parse import urlsplit
+from typing import Literal, Self
+from urllib.parse import SplitResult, urlsplit
 
 from sandbox.ports import LOOPBACK
 
 Kind = Literal["pass", "hang", "reset", "truncate", "delay", "status", "html", "rewrite"]
 HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "te", "upgrade"}
 UPSTREAM_SECONDS = 600.0
-HTML = "<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 Bad Gateway</h1></center></body></html>"
+HTML = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,9 @@ class Fault:
     """What goes wrong with each request.
 
     Attributes:
-        kind: pass; hang (accepted, never answered); reset (connection reset); truncate (half of the body, then closed); delay
-            (`seconds` late); status (an empty answer with `status`); html (a 502 page); rewrite (the body as changed by
-            `rewrite`).
+        kind: pass; hang (accepted, never answered); reset (connection reset); truncate (half of the body,
+            then closed); delay (`seconds` late); status (an empty answer with `status`); html (a 502 page);
+            rewrite (the body as changed by `rewrite`).
         seconds: For delay.
         status: For status.
         headers: Further headers for status, such as Retry-After.
@@ -47,9 +46,9 @@ class Fault:
 
 
 class FaultProxy:
-    """Listens on a loopback port and passes everything on to `upstream`, watches included, but for its `fault`.
+    """Listens on a loopback port and passes all on to `upstream`, watches included, but for its `fault`.
 
-    With `certificate` and `key` it speaks TLS to its clients; towards an https upstream it does not check certificates.
+    With `certificate` and `key` it speaks TLS to its clients; an https upstream is not checked.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class FaultProxy:
         self.requests = 0
         self._fault = Fault()
         self._changed = threading.Event()
-        self._server = _Server((LOOPBACK, port), _handler(self))
+        self._server = _Server((LOOPBACK, port), self)
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate, key)
@@ -70,12 +69,10 @@ class FaultProxy:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> FaultProxy:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -119,9 +116,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(self, address: tuple[str, int], proxy: FaultProxy) -> None:
+        self.proxy = proxy
         self.open_sockets: set[socket.socket] = set()
-        super().__init__(address, handler)
+        super().__init__(address, _Handler)
 
     def cut(self) -> None:
         """Closes all open connections."""
@@ -142,98 +140,107 @@ def reset(connection: socket.socket) -> None:
         return
 
 
-def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        """Passes requests on, or does what the fault says."""
+class _Handler(BaseHTTPRequestHandler):
+    """Passes requests on, or does what the fault says."""
 
-        protocol_version = "HTTP/1.1"
+    protocol_version = "HTTP/1.1"
 
-        def setup(self) -> None:
-            """Remembers the connection."""
-            super().setup()
-            self._open().add(self.connection)
+    server: _Server
 
-        def finish(self) -> None:
-            """Forgets the connection."""
-            self._open().discard(self.connection)
-            super().finish()
+    def setup(self) -> None:
+        """Remembers the connection."""
+        super().setup()
+        self.server.open_sockets.add(self.connection)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class's name)
-            """Says nothing about requests."""
+    def finish(self) -> None:
+        """Forgets the connection."""
+        self.server.open_sockets.discard(self.connection)
+        super().finish()
 
-        def _open(self) -> set[socket.socket]:
-            server = self.server
-            return server.open_sockets if isinstance(server, _Server) else set()
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class's name)
+        """Says nothing about requests."""
 
-        def _any(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            fault, changed = proxy.current(self.path)
-            if fault.kind == "hang" or (fault.kind == "delay" and changed.wait(fault.seconds)):
-                changed.wait()
-                self.close_connection = True
-            elif fault.kind == "reset":
-                reset(self.connection)
-                self.close_connection = True
-            elif fault.kind == "status":
-                self._answer(fault.status, dict(fault.headers), b"")
-            elif fault.kind == "html":
-                self._answer(502, {"Content-Type": "text/html"}, HTML.encode())
-            else:
-                self._forward(body, fault)
-
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _any
-
-        def _forward(self, body: bytes, fault: Fault) -> None:
-            upstream = _connect(proxy)
-            try:
-                headers = {
-                    key: value for key, value in self.headers.items() if key.lower() not in HOP_HEADERS
-                }
-                if fault.kind in ("rewrite", "truncate"):
-                    headers["Accept-Encoding"] = "identity"
-                upstream.request(self.command, self.path, body or None, headers)
-                answer = upstream.getresponse()
-                kept = {key: value for key, value in answer.getheaders() if key.lower() not in HOP_HEADERS}
-                if fault.kind == "rewrite":
-                    self._answer(answer.status, kept, fault.rewrite(answer.read()))
-                elif fault.kind == "truncate":
-                    whole = answer.read()
-                    self._answer(answer.status, kept, whole, whole[: len(whole) // 2])
-                    self.close_connection = True
-                else:
-                    self._stream(answer, kept)
-            except (OSError, http.client.HTTPException):
-                self.close_connection = True
-            finally:
-                upstream.close()
-
-        def _stream(self, answer: http.client.HTTPResponse, headers: Mapping[str, str]) -> None:
-            self.send_response_only(answer.status)
-            for key, value in headers.items():
-                self.send_header(key, value)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            while data := answer.read1(1 << 16):
-                self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+    def handle_one_request(self) -> None:
+        """Takes every method alike; a broken connection ends the request."""
+        try:
+            self.raw_requestline = self.rfile.readline(1 << 16)
+            self.close_connection = not self.raw_requestline
+            if self.raw_requestline and self.parse_request():
+                self._any()
                 self.wfile.flush()
-            self.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            self.close_connection = True
 
-        def _answer(
-            self, status: int, headers: Mapping[str, str], body: bytes, sent: bytes | None = None
-        ) -> None:
-            self.send_response_only(status)
-            for key, value in headers.items():
-                self.send_header(key, value)
-            self.send_header("Content-Length", str(len(body)))
+    def _any(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault, changed = self.server.proxy.current(self.path)
+        wait_seconds = {"hang": None, "delay": fault.seconds}.get(fault.kind, 0.0)
+        if fault.kind in ("hang", "delay") and changed.wait(wait_seconds):
+            self.close_connection = True
+        elif fault.kind == "reset":
+            reset(self.connection)
+            self.close_connection = True
+        elif fault.kind == "status":
+            self._answer(fault.status, dict(fault.headers), b"")
+        elif fault.kind == "html":
+            self._answer(502, {"Content-Type": "text/html"}, HTML.encode())
+        else:
+            self._forward(body, fault)
+
+    def _forward(self, body: bytes, fault: Fault) -> None:
+        upstream = _connect(self.server.proxy.upstream)
+        try:
+            headers = {key: value for key, value in self.headers.items() if key.lower() not in HOP_HEADERS}
+            if fault.kind in ("rewrite", "truncate"):
+                headers["Accept-Encoding"] = "identity"
+            upstream.request(self.command, self.path, body or None, headers)
+            answer = upstream.getresponse()
+            kept = _end_to_end(answer.getheaders())
+            if fault.kind == "rewrite":
+                self._answer(answer.status, kept, fault.rewrite(answer.read()))
+            elif fault.kind == "truncate":
+                whole = answer.read()
+                self._answer(answer.status, kept, whole, whole[: len(whole) // 2])
+                self.close_connection = True
+            else:
+                self._stream(answer, kept)
+        except http.client.HTTPException:
+            self.close_connection = True
+        finally:
+            upstream.close()
+
+    def _stream(self, answer: http.client.HTTPResponse, headers: Mapping[str, str]) -> None:
+        self.send_response_only(answer.status)
+        for key, value in headers.items():
+            self.send_header(key, value)
+        if answer.status in (204, 304) or self.command == "HEAD":
             self.end_headers()
-            self.wfile.write(body if sent is None else sent)
+            return
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while data := answer.read1(1 << 16):
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
 
-    return Handler
+    def _answer(
+        self, status: int, headers: Mapping[str, str], body: bytes, sent: bytes | None = None
+    ) -> None:
+        self.send_response_only(status)
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body if sent is None else sent)
 
 
-def _connect(proxy: FaultProxy) -> http.client.HTTPConnection:
-    host, port = proxy.upstream.hostname or LOOPBACK, proxy.upstream.port
-    if proxy.upstream.scheme == "https":
+def _end_to_end(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {key: value for key, value in headers if key.lower() not in HOP_HEADERS}
+
+
+def _connect(upstream: SplitResult) -> http.client.HTTPConnection:
+    host, port = upstream.hostname or LOOPBACK, upstream.port
+    if upstream.scheme == "https":
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

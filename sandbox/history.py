@@ -1,7 +1,7 @@
 """Writes the past of simulated devices into a running Prometheus, so that a long window is full at once.
 
-The samples come from the same functions as the exporter's and carry the labels of a scrape; the past of a pod ends where
-its life in the sandbox, and with it the scraping, began.
+The samples come from the same functions as the exporter's and carry the labels of a scrape; the past of a pod
+ends where its life in the sandbox, and with it the scraping, began.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SEEN_SECONDS = 30.0
 def write_history(sandbox: Sandbox, minutes: float = 65.0, namespaces: Collection[str] = ()) -> int:
     """Gives Prometheus the last `minutes` of all running GPU pods, or of those in some namespaces.
 
-    Pods that started later get samples from their start only. Returns the number of samples, after Prometheus has
-    been seen to answer with them.
+    Pods that started later get samples from their start only. Returns the number of samples, after Prometheus
+    has been seen to answer with them.
     """
     view = current_view(sandbox, namespaces)
     begin = view.at - minutes * 60
@@ -49,7 +49,7 @@ def write_history(sandbox: Sandbox, minutes: float = 65.0, namespaces: Collectio
 
 
 def current_view(sandbox: Sandbox, namespaces: Collection[str] = ()) -> View:
-    """Asks the API server and the exporter who holds what, waiting until the exporter knows every running GPU pod."""
+    """Asks who holds what, waiting until the exporter knows every running GPU pod."""
     api = sandbox.api()
 
     def known() -> tuple[Remembered, Sequence[GpuPod]] | None:
@@ -65,7 +65,7 @@ def current_view(sandbox: Sandbox, namespaces: Collection[str] = ()) -> View:
 
 
 def lines(view: View, begin: float, jobs: Mapping[str, ScrapeJob]) -> Iterator[str]:
-    """Writes one line of OpenMetrics per sample, on a grid of whole intervals, so that writing twice changes nothing."""
+    """Writes a line of OpenMetrics per sample, on a grid, so that writing twice changes nothing."""
     step = view.interval
     texts: dict[tuple[str, ...], str] = {}
     for tick in range(int(begin // step) + 1, int(view.at // step) + 1):
@@ -81,7 +81,7 @@ def lines(view: View, begin: float, jobs: Mapping[str, ScrapeJob]) -> Iterator[s
 
 
 def _load(sandbox: Sandbox, text: Path, blocks: Path) -> None:
-    """Makes blocks beside Prometheus' folder and moves them in whole; Prometheus looks for new ones every second."""
+    """Makes blocks beside Prometheus' folder and moves them in; it looks for new ones every second."""
     shutil.rmtree(blocks, ignore_errors=True)
     sandbox.promtool("tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(blocks))
     target = sandbox.dir / "prometheus"

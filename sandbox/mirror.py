@@ -1,4 +1,4 @@
-"""Keeps a copy of one collection of the API server by list and watch, in a thread; does not interpret the objects."""
+"""Keeps a copy of a collection of the API server by list and watch; does not interpret the objects."""
 
 from __future__ import annotations
 

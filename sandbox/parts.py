@@ -1,4 +1,4 @@
-"""How each program of the control plane is started: pure argument lists over a layout; starts nothing itself."""
+"""How each program of the sandbox is started: pure argument lists over a layout; starts nothing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def etcd(layout: Layout) -> list[str]:
 
 
 def apiserver(layout: Layout) -> list[str]:
-    """Gives the argument list of the API server: RBAC, tokens from a file, a serving certificate of its own."""
+    """Gives the argument list of the API server: RBAC, tokens from a file, its own certificate."""
     audit = [
         f"--audit-policy-file={layout.folder / 'audit-policy.yaml'}",
         f"--audit-log-path={layout.folder / 'logs' / 'audit.jsonl'}",

@@ -1,4 +1,4 @@
-"""Hands out free loopback ports that no other sandbox and no outgoing connection takes; does not know what listens on them."""
+"""Hands out loopback ports that no other sandbox and no outgoing connection takes; listens on none."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ class PortBlock:
     """A block of ports that belongs to one sandbox for as long as `guard` is open."""
 
     def __init__(self, guard: socket.socket) -> None:
+        first = int(guard.getsockname()[1])
         self.guard = guard
-        self._next = guard.getsockname()[1] + 1
-        self._end = guard.getsockname()[1] + BLOCK
+        self._next = first + 1
+        self._end = first + BLOCK
 
     @classmethod
     def reserve(cls, rng: random.Random) -> PortBlock:

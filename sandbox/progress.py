@@ -1,4 +1,4 @@
-"""Says on standard error what takes long, how much is left and how long it took last; does not know what the steps do."""
+"""Says on standard error what takes long, what is left and how long it took last; does none of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Progress:
-    """Writes one line per step to a console; in a terminal with a running clock, elsewhere with a line every half minute."""
+    """Writes to a console when a step begins and ends, and every half minute in between."""
 
     console: Console
 

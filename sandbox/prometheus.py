@@ -35,7 +35,7 @@ class ScrapeJob:
 
 
 def scraped_labels(job: ScrapeJob, labels: Mapping[str, str]) -> dict[str, str]:
-    """Gives the labels that a series has after a scrape; the loser of a conflict is renamed or dropped as Prometheus does."""
+    """Gives the labels that a series has after a scrape; conflicts are solved as Prometheus does."""
     target = job.target_labels()
     if job.honor_labels:
         return {**target, **labels}

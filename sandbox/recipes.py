@@ -1,4 +1,4 @@
-"""What the sandbox builds: one recipe per program, pinned by the Go modules beside it; does not build or run anything."""
+"""What the sandbox builds: one recipe per program, pinned by the Go modules beside it; builds nothing."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ PROGRAMS = tuple(_SOURCES)
 
 
 def recipe(program: str, kubernetes: str = "", modules: Path = MODULES_DIR) -> Recipe:
-    """Gives the recipe of a program; `kubernetes` (such as `v1.34.4`) selects another pinned release of that family."""
+    """Gives the recipe of a program; `kubernetes` (such as `v1.34.4`) selects another pinned release."""
     source = _SOURCES.get(program)
     if source is None:
         msg = f"no recipe builds {program}; known are {', '.join(PROGRAMS)}"

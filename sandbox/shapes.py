@@ -1,4 +1,4 @@
-"""The series that real exporters would print for simulated devices: pure, names and labels as data; serves nothing."""
+"""The series that real exporters would print for simulated devices: pure, names as data; serves nothing."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ HONORED = "-honored"
 
 @dataclass(frozen=True)
 class Source:
-    """One exporter: its name (also its scrape job), the shape of its series, and whether its labels are honored."""
+    """One exporter: its name (also its scrape job), its shape, and whether its labels are honored."""
 
     name: str
     shape: str

@@ -1,4 +1,4 @@
-"""Brings the parts of a sandbox up in the order in which they need each other; makes no decision about what runs."""
+"""Brings the parts of a sandbox up in the order in which they need each other; does not decide which."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_files(layout: Layout, users: Mapping[str, User]) -> None:
 
 
 def child_environment(folder: Path) -> dict[str, str]:
-    """Gives the environment of all children: nothing of the caller's, so that no proxy or KUBECONFIG of theirs leaks in."""
+    """Gives the environment of all children: nothing of the caller's, so that no KUBECONFIG leaks in."""
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),

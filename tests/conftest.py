@@ -27,8 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def sandbox() -> Iterator[Sandbox]:
     """A real control plane with Prometheus, Alertmanager, the exporter simulator and nodes of every kind.
 
-    Plain pods with nvidia.com/gpu land on node-a and node-b; HAMi's companions exist on hami-a (4 devices, ten shares
-    each), AMD devices on amd-a, MIG instances on mig-a.
+    Plain pods with nvidia.com/gpu land on node-a and node-b; HAMi's companions exist on hami-a (4 devices,
+    ten shares each), AMD devices on amd-a, MIG instances on mig-a.
     """
     with Sandbox.start(SandboxOptions(audit=True)) as started:
         started.add_node("node-a", {"nvidia.com/gpu": 32})
@@ -42,7 +42,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def make_namespace(sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
-    """Makes namespaces with labels and annotations; their pods and they themselves go after the test."""
+    """Makes namespaces with labels and annotations; they go after the test with all they hold."""
     made: list[str] = []
     slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:30].strip("-")
 
@@ -55,7 +55,7 @@ def make_namespace(sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator
     yield make
     for name in made:
         path = f"/api/v1/namespaces/{name}"
-        # Without its pods the namespace goes quickly; nobody waits for it, because names are never used twice.
+        # Without its pods the namespace goes quickly; nobody waits for it: no name is used twice.
         sandbox.api().raw("DELETE", f"{path}/pods", {"gracePeriodSeconds": 0})
         sandbox.api().raw("DELETE", path)
 

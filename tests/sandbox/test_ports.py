@@ -1,0 +1,35 @@
+"""Ports belong to one sandbox."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+from sandbox.ports import BLOCK, FIRST, LAST, LOOPBACK, PortBlock
+
+
+def test_two_sandboxes_never_share_a_block() -> None:
+    """With the same random choice the second takes another block."""
+    first = PortBlock.reserve(random.Random(7))
+    second = PortBlock.reserve(random.Random(7))
+    ours, theirs = first.take(), second.take()
+    first.close()
+    second.close()
+    assert ours // BLOCK != theirs // BLOCK
+
+
+def test_a_port_in_use_is_passed_over() -> None:
+    """A port on which somebody listens is not given out."""
+    block = PortBlock.reserve(random.Random(11))
+    taken = block.guard.getsockname()[1] + 1
+    with socket.socket() as listener:
+        listener.bind((LOOPBACK, taken))
+        listener.listen()
+        assert block.take() > taken
+    block.close()
+
+
+def test_ports_lie_below_those_of_outgoing_connections() -> None:
+    """Otherwise a restarted part could find its port taken by somebody's connection."""
+    assert FIRST > 1024
+    assert LAST < 32768
