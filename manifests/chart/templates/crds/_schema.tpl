@@ -1,0 +1,110 @@
+{{/* Parts of the schemas that occur more than once. */}}
+
+{{/* A span of time. Argument: the description. */}}
+{{- define "gpu-tenure.schema.duration" -}}
+type: string
+description: {{ . | quote }}
+maxLength: 40
+x-kubernetes-validations:
+  - rule: self != '' && self.matches('^([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?$')
+    message: must be a duration such as 90m, 2h or 1d12h
+{{- end }}
+
+{{/* The same, longer than nothing. */}}
+{{- define "gpu-tenure.schema.positiveDuration" -}}
+{{ include "gpu-tenure.schema.duration" . }}
+  - rule: self.matches('[1-9]')
+    message: must be longer than 0s
+{{- end }}
+
+{{/* The seconds of a duration, as a CEL expression that never fails. Argument: an expression that gives its text. */}}
+{{- define "gpu-tenure.cel.seconds" -}}
+{{- $terms := list -}}
+{{- range list (list "d" 86400) (list "h" 3600) (list "m" 60) (list "s" 1) -}}
+{{- $terms = append $terms (printf "int('0' + %s.find('[0-9]{1,9}%s').replace('%s', '')) * %d" $ (index . 0) (index . 0) (index . 1 | int)) -}}
+{{- end -}}
+({{ join " + " $terms }})
+{{- end }}
+
+{{/* Idle terms, each of which may be left out. Argument: the description. */}}
+{{- define "gpu-tenure.schema.idle" -}}
+type: object
+description: {{ . | quote }}
+properties:
+  action:
+    type: string
+    enum: [observe, warn, evict, stop]
+    description: What happens to an idle pod, from nothing to stopping its owner.
+  after:
+    {{- include "gpu-tenure.schema.positiveDuration" "Idle for this long, without a break." | nindent 4 }}
+  utilization:
+    type: integer
+    format: int32
+    minimum: 1
+    maximum: 100
+    description: Percent; idle means below it.
+  statistic:
+    type: string
+    enum: [maximum, average]
+    description: What must be below, the maximum or the average of the samples in the window.
+  memory:
+    x-kubernetes-int-or-string: true
+    description: Idle only if the device's memory in use is below this too, as a quantity (500Mi) or of the device's or vGPU's limit (5%). Left out, memory is not looked at.
+    x-kubernetes-validations:
+      - rule: "type(self) == int ? self > 0 : string(self).matches('^[0-9]{1,12}([.][0-9]{1,9})?(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$') || string(self).matches('^([1-9]|[1-9][0-9]|100)%$')"
+        message: must be a quantity such as 500Mi, or a percentage such as 5%
+  grace:
+    {{- include "gpu-tenure.schema.duration" "From the warning to the action." | nindent 4 }}
+  warmUp:
+    {{- include "gpu-tenure.schema.duration" "For this long after a container's start nothing is judged." | nindent 4 }}
+{{- end }}
+
+{{/* A deadline. Argument: the description. */}}
+{{- define "gpu-tenure.schema.deadline" -}}
+type: object
+description: {{ . | quote }}
+properties:
+  default:
+    {{- include "gpu-tenure.schema.positiveDuration" "What a pod or Job without a deadline of its own gets; 7d if left out." | nindent 4 }}
+  max:
+    {{- include "gpu-tenure.schema.positiveDuration" "The longest deadline one may ask for; 14d if left out." | nindent 4 }}
+  jobs:
+    type: string
+    enum: [job, pod, none]
+    description: Where a Job's deadline is written. job (the default) bounds the whole Job, pod every single pod of it, none neither.
+x-kubernetes-validations:
+  - rule: >-
+      {{ include "gpu-tenure.cel.seconds" "(has(self.default) ? self.default : '7d')" }} <=
+      {{ include "gpu-tenure.cel.seconds" "(has(self.max) ? self.max : '14d')" }}
+    message: must not be above max (14d if left out)
+    fieldPath: .default
+{{- end }}
+
+{{/* A label selector as Kubernetes reads it. Argument: the description. */}}
+{{- define "gpu-tenure.schema.selector" -}}
+type: object
+description: {{ . | quote }}
+x-kubernetes-map-type: atomic
+properties:
+  matchLabels:
+    type: object
+    maxProperties: 50
+    additionalProperties: {type: string, maxLength: 63}
+  matchExpressions:
+    type: array
+    maxItems: 50
+    items:
+      type: object
+      required: [key, operator]
+      properties:
+        key: {type: string, minLength: 1, maxLength: 317}
+        operator: {type: string, enum: [In, NotIn, Exists, DoesNotExist]}
+        values:
+          type: array
+          maxItems: 500
+          items: {type: string, maxLength: 63}
+      x-kubernetes-validations:
+        - rule: "self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0"
+          message: must have values with In and NotIn, and none with Exists and DoesNotExist
+          fieldPath: .values
+{{- end }}
