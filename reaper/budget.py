@@ -1,0 +1,80 @@
+"""Chooses among due candidates within the limits; must not know why a candidate is due or how it is acted on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from reaper.limits import Limits
+from reaper.records import Record, devices_taken
+from reaper.subjects import Group
+
+
+class Choice(Struct, frozen=True):
+    """What may be done in this cycle.
+
+    Attributes:
+        taken: The groups to act on, most waste first.
+        left: The others, each with the limit that held it back.
+    """
+
+    taken: tuple[Group, ...]
+    left: tuple[tuple[Group, str], ...]
+
+
+def waste(group: Group, now: datetime) -> float:
+    """Gives the device-seconds a group has been idle for: since its last pod became idle, times its devices."""
+    starts = [
+        member.verdict.idle_since for member in group.members if member.verdict and member.verdict.idle_since
+    ]
+    return group.devices * max((now - max(starts)).total_seconds(), 0.0) if starts else 0.0
+
+
+def ordered(groups: Iterable[Group], now: datetime) -> tuple[Group, ...]:
+    """Puts the most waste first; equals in the order of their names."""
+    return tuple(sorted(groups, key=lambda group: (-waste(group, now), group.key)))
+
+
+def hourly_devices(groups: Collection[Group], judged_devices: int, limits: Limits) -> int:
+    """Gives the devices that may be taken within the span: a share, or the largest candidate if that is more."""
+    share = judged_devices * limits.device_percent // 100
+    return max([share, *(group.devices for group in groups)])
+
+
+def choose(
+    candidates: Collection[Group],
+    records: Collection[Record],
+    judged_devices: int,
+    limits: Limits,
+    now: datetime,
+) -> Choice:
+    """Chooses greedily, most waste first.
+
+    A group that the device limit holds back also holds back those behind it: otherwise small groups would use up what a
+    large one waits for, hour after hour.
+    """
+    budget = hourly_devices(candidates, judged_devices, limits)
+    since = now - timedelta(seconds=limits.device_seconds)
+    own = {uid for group in candidates for uid in group.uids}
+    spent = devices_taken([record for record in records if record.pod_uid not in own], since)
+    taken: list[Group] = []
+    left: list[tuple[Group, str]] = []
+    per_namespace: Counter[str] = Counter()
+    full = False
+    for group in ordered(candidates, now):
+        namespace = group.root.namespace
+        full = full or spent + group.devices > budget
+        if full:
+            left.append((group, f"{spent} of {budget} devices are taken within {limits.device_seconds} s"))
+        elif len(taken) >= limits.actions_per_cycle:
+            left.append((group, f"{limits.actions_per_cycle} actions in this cycle"))
+        elif per_namespace[namespace] >= limits.actions_per_namespace:
+            left.append((group, f"{limits.actions_per_namespace} actions in this namespace and cycle"))
+        else:
+            taken.append(group)
+            per_namespace[namespace] += 1
+            spent += group.devices
+    return Choice(tuple(taken), tuple(left))

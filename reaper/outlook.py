@@ -1,0 +1,189 @@
+"""Decides what the verdicts of one group of pods lead to; must not know other groups, limits of the cycle or a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from policy.terms import Action, Terms, weakest
+from policy.verdicts import Reason
+from reaper.limits import Limits
+from reaper.marks import Mark, has_any, same_stretch
+from reaper.records import Record, other_actions
+from reaper.situation import Situation
+from reaper.steps import Change, Skip, Step
+from reaper.subjects import Group, Subject
+
+
+class Outlook(Struct, frozen=True):
+    """What is next for one pod.
+
+    Attributes:
+        step: The change of its mark.
+        skip: Why nothing is done to it; None if it is Active or Unknown, or due.
+        due: True if the action may come now, as far as this pod goes.
+    """
+
+    step: Step | None = None
+    skip: Skip | None = None
+    due: bool = False
+
+
+class _Common(Struct, frozen=True, kw_only=True):
+    """What all members of a group share."""
+
+    restless: Subject | None
+    snoozed_until: datetime | None
+    ceiling: Action
+    recreates: bool
+
+
+class _Scene(Struct, frozen=True, kw_only=True):
+    """The arguments that every decision takes."""
+
+    common: _Common
+    situation: Situation
+    limits: Limits
+    now: datetime
+
+
+def outlook_of(
+    group: Group, records: Collection[Record], situation: Situation, limits: Limits, now: datetime
+) -> tuple[Outlook, ...]:
+    """Gives what is next for each member of a group, in their order."""
+    common = _common(group, records, limits, now)
+    scene = _Scene(common=common, situation=situation, limits=limits, now=now)
+    return tuple(_decide(member, scene) for member in group.members)
+
+
+def left_alone(subject: Subject, reason: Reason, sentence: str = "") -> Outlook:
+    """Gives the outlook of a pod that is skipped: its mark goes."""
+    return Outlook(_removal(subject, reason), Skip(subject, reason, sentence))
+
+
+def due_time(mark: Mark, terms: Terms, resumed_at: datetime | None) -> datetime:
+    """Gives when the action of a warning is due: never within a grace that was lengthened, or that a pause covered."""
+    latest = [mark.reclaim_at or mark.idle_since, mark.idle_since + terms.after.delta + terms.grace.delta]
+    if resumed_at is not None:
+        latest.append(resumed_at + terms.grace.delta)
+    return whole(max(latest))
+
+
+def whole(time: datetime) -> datetime:
+    """Rounds up to whole seconds, as annotations hold them."""
+    cut = time.replace(microsecond=0)
+    return cut if cut == time else cut + timedelta(seconds=1)
+
+
+def _common(group: Group, records: Collection[Record], limits: Limits, now: datetime) -> _Common:
+    restless = [one for one in group.members if not one.idle or one.skip not in {None, Reason.SNOOZED}]
+    snoozes = [one.snooze.until for one in group.members if one.snooze and one.snooze.holds(now)]
+    since = now - timedelta(seconds=limits.owner_seconds)
+    recreates = other_actions(records, group.root.uid, group.uids, since) >= limits.actions_per_owner
+    return _Common(
+        restless=restless[0] if restless else None,
+        snoozed_until=max(snoozes, default=None),
+        ceiling=_ceiling(group, recreates=recreates),
+        recreates=recreates,
+    )
+
+
+def _ceiling(group: Group, *, recreates: bool) -> Action:
+    lowest = weakest(*(member.ceiling for member in group.members))
+    # Stopping owners is not built yet: their pods are warned about and no more.
+    if lowest is Action.STOP or (recreates and lowest.rank > Action.WARN.rank):
+        return Action.WARN
+    return lowest
+
+
+def _decide(member: Subject, scene: _Scene) -> Outlook:
+    if member.skip is not None and member.skip is not Reason.SNOOZED:
+        return left_alone(member, member.skip)
+    if not member.idle or member.terms is None:
+        reason = member.verdict.reason if member.verdict else Reason.NO_SERIES
+        return Outlook(_removal(member, reason))
+    if member.root.untouchable:
+        return left_alone(member, Reason.OBSERVE_ONLY, f"pods of a {member.root.kind} are only reported")
+    if scene.common.restless is not None:
+        other = scene.common.restless
+        return left_alone(
+            member, Reason.PEER_NOT_IDLE, f"{other.pod.name} of {member.root} is {_state(other)}"
+        )
+    mark = member.mark if member.mark is not None and _continues(member, member.mark) else None
+    if scene.common.snoozed_until is not None:
+        return _snoozed(member, mark, scene.common.snoozed_until)
+    if scene.common.ceiling is Action.OBSERVE:
+        return left_alone(member, Reason.OBSERVE_ONLY)
+    if mark is None or not mark.warned:
+        return _unwarned(member, mark, member.terms, scene)
+    return _warned(member, mark, member.terms, scene)
+
+
+def _removal(subject: Subject, reason: Reason) -> Step | None:
+    marked = subject.mark is not None or has_any(subject.pod)
+    gone = reason in {Reason.TERMINATING, Reason.FINISHED}
+    return Step(Change.REMOVE, subject, None, reason) if marked and not gone else None
+
+
+def _continues(member: Subject, mark: Mark) -> bool:
+    return (
+        member.verdict is not None
+        and member.terms is not None
+        and same_stretch(mark, member.verdict, member.terms, member.last_idle)
+    )
+
+
+def _state(subject: Subject) -> str:
+    if subject.skip is not None:
+        return subject.skip.value
+    verdict = subject.verdict
+    return f"{verdict.kind.value} ({verdict.reason.value})" if verdict else "not judged"
+
+
+def _snoozed(member: Subject, mark: Mark | None, until: datetime) -> Outlook:
+    skip = Skip(member, Reason.SNOOZED, f"kept until {until:%Y-%m-%d %H:%MZ}")
+    if mark is None or mark.reclaim_at is None or mark.reclaim_at >= until:
+        return Outlook(None, skip)
+    moved = Mark(mark.idle_since, reclaim_at=until)
+    return Outlook(Step(Change.MOVE, member, moved, Reason.SNOOZED), skip)
+
+
+def _unwarned(member: Subject, sighting: Mark | None, terms: Terms, scene: _Scene) -> Outlook:
+    since = sighting.idle_since if sighting else _idle_since(member, scene.now)
+    once = scene.situation.once
+    if sighting is None and (once or member.streak < scene.limits.idle_verdicts):
+        step = Step(Change.SIGHT, member, Mark(since, warned=False)) if once else None
+        return Outlook(step, Skip(member, Reason.NOT_CONFIRMED))
+    acts = scene.common.ceiling is Action.EVICT
+    reclaim_at = whole(scene.now + terms.grace.delta) if acts else None
+    step = Step(Change.WARN, member, Mark(since, reclaim_at=reclaim_at))
+    return Outlook(step, _waiting(member, reclaim_at, scene))
+
+
+def _warned(member: Subject, mark: Mark, terms: Terms, scene: _Scene) -> Outlook:
+    if scene.common.ceiling is not Action.EVICT:
+        lowered = Step(Change.LOWER, member, Mark(mark.idle_since)) if mark.reclaim_at else None
+        return Outlook(lowered, _waiting(member, None, scene))
+    if mark.reclaim_at is None:
+        # Nobody was told of an action before: its grace begins now.
+        raised = Mark(mark.idle_since, reclaim_at=whole(scene.now + terms.grace.delta))
+        return Outlook(Step(Change.WARN, member, raised), _waiting(member, raised.reclaim_at, scene))
+    due_at = due_time(mark, terms, scene.situation.pause.resumed_at)
+    if due_at > mark.reclaim_at:
+        moved = Mark(mark.idle_since, reclaim_at=due_at)
+        return Outlook(Step(Change.MOVE, member, moved, Reason.PAUSED), _waiting(member, due_at, scene))
+    if mark.reclaim_at > scene.now:
+        return Outlook(None, _waiting(member, mark.reclaim_at, scene))
+    return Outlook(due=True)
+
+
+def _waiting(member: Subject, reclaim_at: datetime | None, scene: _Scene) -> Skip:
+    if reclaim_at is not None:
+        return Skip(member, Reason.WITHIN_GRACE, f"until {reclaim_at:%Y-%m-%d %H:%MZ}")
+    return Skip(member, Reason.OWNER_RECREATES if scene.common.recreates else Reason.WARN_ONLY)
+
+
+def _idle_since(member: Subject, now: datetime) -> datetime:
+    return member.verdict.idle_since if member.verdict and member.verdict.idle_since else now

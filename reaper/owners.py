@@ -1,0 +1,162 @@
+"""Finds the root owner of a pod by following controller references; must not know verdicts or limits.
+
+The chain ends at the object without a controller, at one that may not be read, or at one that is gone: what is known up
+to there is the root. A shorter chain only makes groups smaller in name, never joins pods of different owners, and an
+unread ReplicaSet counts as a run, which protects more than a Deployment does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from msgspec import Struct
+
+from policy.objects import OwnerReference
+from reaper.pods import GpuPod
+from runtime.kube import ApiError, ApiUnreachable, KubePort
+
+LONGEST_CHAIN = 8
+FRESH = timedelta(minutes=30)
+NEVER_ACTED_ON = frozenset({("apps", "DaemonSet"), ("", "Node")})
+
+
+class Root(Struct, frozen=True):
+    """The root owner of pods: the object that a person would call the workload.
+
+    Attributes:
+        api_version: Such as `apps/v1`.
+        kind: Such as `Deployment`; `Pod` for a pod without a controller.
+        namespace: Where it lives.
+        name: Its name.
+        uid: Its UID, the identity of the group.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def replaceable(self) -> bool:
+        """True if one pod may go without the others: only under a Deployment."""
+        return (self.group, self.kind) == ("apps", "Deployment")
+
+    @property
+    def untouchable(self) -> bool:
+        """True for DaemonSets and static pods, which come back whatever is done."""
+        return (self.group, self.kind) in NEVER_ACTED_ON
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class OwnersUnreadableError(Exception):
+    """The API server gave no usable answer, so that nobody knows which pods belong together."""
+
+
+class OwnersPort(Protocol):
+    """Gives root owners; tests implement it."""
+
+    async def roots(self, pods: Collection[GpuPod], now: datetime) -> Mapping[str, Root]:
+        """Gives the root of each pod by pod UID; raises OwnersUnreadableError."""
+        ...
+
+
+class _Metadata(Struct, frozen=True, rename="camel"):
+    uid: str = ""
+    owner_references: list[OwnerReference] | None = None
+
+
+class _Object(Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+class _ApiResource(Struct, frozen=True):
+    name: str
+    kind: str
+    namespaced: bool = True
+
+
+class _ApiResources(Struct, frozen=True):
+    resources: list[_ApiResource] | None = None
+
+
+def root_of_pod(pod: GpuPod) -> Root:
+    """Gives the pod itself as its own root."""
+    return Root("v1", "Pod", pod.namespace, pod.name, pod.uid)
+
+
+def controller_of(references: Collection[OwnerReference] | None) -> OwnerReference | None:
+    """Gives the reference that controls; None if none does."""
+    return next((reference for reference in references or () if reference.controller), None)
+
+
+class OwnerResolver:
+    """The OwnersPort that reads owners from the API server and remembers them for half an hour."""
+
+    def __init__(self, client: KubePort) -> None:
+        self._client = client
+        self._above: dict[str, tuple[datetime, OwnerReference | None]] = {}
+        self._resources: dict[str, dict[str, _ApiResource]] = {}
+
+    async def roots(self, pods: Collection[GpuPod], now: datetime) -> Mapping[str, Root]:
+        """Gives the root of each pod by pod UID; raises OwnersUnreadableError."""
+        self._above = {uid: known for uid, known in self._above.items() if now - known[0] < FRESH}
+        return {pod.uid: await self._root(pod, now) for pod in pods}
+
+    async def _root(self, pod: GpuPod, now: datetime) -> Root:
+        root = root_of_pod(pod)
+        reference = pod.owner
+        for _ in range(LONGEST_CHAIN):
+            if reference is None:
+                break
+            root = Root(
+                reference.api_version, reference.kind, pod.namespace, reference.name, reference.uid
+            )
+            if root.untouchable:
+                break
+            reference = await self._controller_of(root, now)
+        return root
+
+    async def _controller_of(self, owner: Root, now: datetime) -> OwnerReference | None:
+        known = self._above.get(owner.uid)
+        if known is None:
+            known = (now, await self._read(owner))
+            self._above[owner.uid] = known
+        return known[1]
+
+    async def _read(self, owner: Root) -> OwnerReference | None:
+        try:
+            resource = (await self._resources_of(owner.api_version)).get(owner.kind)
+            if resource is None or not resource.namespaced:
+                return None
+            path = f"{_base(owner.api_version)}/namespaces/{owner.namespace}/{resource.name}/{owner.name}"
+            found = await self._client.get(path, _Object)
+        except ApiError as error:
+            if error.status in {403, 404}:
+                return None
+            raise OwnersUnreadableError(f"{owner}: {error}") from error
+        except ApiUnreachable as error:
+            raise OwnersUnreadableError(f"{owner}: {error}") from error
+        # A reference to another object of that name proves nothing about what is above it.
+        return controller_of(found.metadata.owner_references) if found.metadata.uid == owner.uid else None
+
+    async def _resources_of(self, api_version: str) -> dict[str, _ApiResource]:
+        known = self._resources.get(api_version)
+        if known is None:
+            listed = await self._client.get(_base(api_version), _ApiResources)
+            known = {one.kind: one for one in listed.resources or () if "/" not in one.name}
+            self._resources[api_version] = known
+        return known
+
+
+def _base(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"

@@ -1,0 +1,159 @@
+"""Decides what one cycle does: a pure function of verdicts, records, limits and the time.
+
+It must not read a clock, a pod or Prometheus, and does nothing itself. The same function plans for a dry run and for real.
+The order of its input does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from policy.terms import Action
+from policy.verdicts import Reason
+from reaper.budget import choose
+from reaper.limits import Limits
+from reaper.outlook import Outlook, left_alone, outlook_of
+from reaper.records import Phase, Record
+from reaper.situation import Situation, holds_of
+from reaper.steps import Change, Hold, Keep, Skip, Step
+from reaper.subjects import Group, Subject, groups_of
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What to do: marks first, then actions.
+
+    Attributes:
+        steps: Changes of marks.
+        keeps: Snoozes to be written as times.
+        actions: Groups to act on, in this order.
+        skips: Pods that are left alone although idle, or whatever they are.
+        holds: Why the cycle as a whole does less.
+    """
+
+    steps: tuple[Step, ...] = ()
+    keeps: tuple[Keep, ...] = ()
+    actions: tuple[Group, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    holds: tuple[Hold, ...] = ()
+
+
+def plan(
+    subjects: Collection[Subject],
+    records: Collection[Record],
+    situation: Situation,
+    limits: Limits,
+    now: datetime,
+) -> Plan:
+    """Gives the plan of one cycle with complete observations."""
+    holds = holds_of(situation, now)
+    outlooks = [left_alone(one, one.skip or Reason.EXCLUDED) for one in subjects if not one.holds_devices]
+    due: list[Group] = []
+    for group in groups_of(subjects):
+        found = outlook_of(group, records, situation, limits, now)
+        outlooks.extend(found)
+        if all(outlook.due for outlook in found):
+            due.append(group)
+        else:
+            outlooks.extend(_held_by_peers(group, found))
+    actions, skips = _choose(due, records, holds, situation, limits, now)
+    skips.extend(outlook.skip for outlook in outlooks if outlook.skip)
+    steps = [outlook.step for outlook in outlooks if outlook.step]
+    return Plan(
+        steps=_sorted_steps(_allowed(steps, holds, situation)),
+        keeps=_keeps(subjects, holds, situation),
+        actions=actions,
+        skips=tuple(sorted(skips, key=lambda skip: skip.subject.key)),
+        holds=holds,
+    )
+
+
+def _held_by_peers(group: Group, found: Iterable[Outlook]) -> list[Outlook]:
+    return [
+        Outlook(None, Skip(member, Reason.WITHIN_GRACE, "a pod of the same owner is not due yet"))
+        for member, outlook in zip(group.members, found, strict=True)
+        if outlook.due
+    ]
+
+
+def _choose(
+    due: list[Group],
+    records: Collection[Record],
+    holds: tuple[Hold, ...],
+    situation: Situation,
+    limits: Limits,
+    now: datetime,
+) -> tuple[tuple[Group, ...], list[Skip]]:
+    ready, skips = _without_waiting(due, records, limits, now)
+    if holds:
+        held = holds[0]
+        skips.extend(Skip(one, held.reason, held.sentence) for group in ready for one in group.members)
+        return (), skips
+    choice = choose(ready, records, situation.judged_devices, limits, now)
+    for group, why in choice.left:
+        skips.extend(Skip(member, Reason.LIMIT_REACHED, why) for member in group.members)
+    return choice.taken, skips
+
+
+def _without_waiting(
+    due: Iterable[Group], records: Collection[Record], limits: Limits, now: datetime
+) -> tuple[list[Group], list[Skip]]:
+    by_uid = {record.pod_uid: record for record in records}
+    ready: list[Group] = []
+    skips: list[Skip] = []
+    for group in due:
+        waiting = [
+            wait
+            for uid in sorted(group.uids)
+            if uid in by_uid and (wait := waits(by_uid[uid], limits, now)) is not None
+        ]
+        if waiting:
+            reason, sentence = waiting[0]
+            skips.extend(Skip(member, reason, sentence) for member in group.members)
+        else:
+            ready.append(group)
+    return ready, skips
+
+
+def waits(record: Record, limits: Limits, now: datetime) -> tuple[Reason, str] | None:
+    """Gives why a pod with this record is not acted on now; None if it may be tried (again)."""
+    if record.phase is Phase.ACCEPTED:
+        return Reason.TERMINATING, "its eviction was accepted already"
+    if record.phase is Phase.BLOCKED:
+        reason, span = Reason.DISRUPTION_BUDGET, limits.budget_seconds
+    elif record.phase is Phase.REFUSED:
+        reason, span = Reason.BACKING_OFF, limits.refusal_seconds
+    else:
+        return None
+    again = (record.completed_at or record.decided_at) + timedelta(seconds=span)
+    return (reason, f"{record.message}; tried again after {again:%H:%M:%SZ}") if now < again else None
+
+
+def _allowed(steps: Iterable[Step], holds: tuple[Hold, ...], situation: Situation) -> Iterable[Step]:
+    if not situation.writable or situation.pause.paused:
+        return ()
+    if any(hold.freezes for hold in holds):
+        # A sighting promises nothing to anybody, and without it `--once` would never come out of a brake.
+        return [step for step in steps if step.change is Change.SIGHT]
+    if any(hold.reason is Reason.QUIET_TIME for hold in holds):
+        return [step for step in steps if step.change is not Change.WARN]
+    return steps
+
+
+def _sorted_steps(steps: Iterable[Step]) -> tuple[Step, ...]:
+    return tuple(sorted(steps, key=lambda step: step.subject.key))
+
+
+def _keeps(
+    subjects: Iterable[Subject], holds: tuple[Hold, ...], situation: Situation
+) -> tuple[Keep, ...]:
+    if not situation.writable or any(hold.freezes for hold in holds):
+        return ()
+    found = [
+        Keep(one, one.snooze.rewrite)
+        for one in subjects
+        if one.snooze and one.snooze.rewrite and one.ceiling is not Action.OBSERVE and one.holds_devices
+    ]
+    return tuple(sorted(found, key=lambda keep: keep.subject.key))

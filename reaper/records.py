@@ -1,0 +1,254 @@
+"""The GPUReclaim records: one per pod acted on, written before and completed after; must not know what decides.
+
+A record's name comes from the pod's UID, so that two reapers can never both begin with the same pod, and its phase tells a
+new reaper how far the old one came. Records are the memory of the limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from policy.durations import format_time, parse_time
+from policy.errors import FormatError
+from runtime.kube import MERGE_PATCH, ApiError, KubePort
+
+GROUP_VERSION = "gpu-tenure.io/v1alpha1"
+KIND = "GPUReclaim"
+PLURAL = "gpureclaims"
+ALL = f"/apis/{GROUP_VERSION}/{PLURAL}"
+
+
+class Phase(StrEnum):
+    """How far an action came."""
+
+    PLANNED = "Planned"
+    ACCEPTED = "Accepted"
+    BLOCKED = "Blocked"
+    REFUSED = "Refused"
+    GONE = "Gone"
+
+
+COUNTED = frozenset({Phase.PLANNED, Phase.ACCEPTED})
+"""What limits count: taken, or perhaps taken."""
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """What planning needs of a GPUReclaim.
+
+    Attributes:
+        namespace: Of the record and its pod.
+        name: Of the record.
+        pod_name: Name of the pod.
+        pod_uid: UID of the pod.
+        owner_uid: UID of the root owner.
+        devices: Devices the pod held.
+        decided_at: When the action was decided; the pods of one action share it.
+        phase: How far it came.
+        completed_at: When the phase was last written; None while planned.
+        message: What the API server said.
+    """
+
+    namespace: str
+    name: str
+    pod_name: str
+    pod_uid: str
+    owner_uid: str
+    devices: int
+    decided_at: datetime
+    phase: Phase
+    completed_at: datetime | None = None
+    message: str = ""
+
+    @property
+    def counted(self) -> bool:
+        """True if the limits count it."""
+        return self.phase in COUNTED
+
+
+class _Pod(Struct, frozen=True):
+    name: str = ""
+    uid: str = ""
+
+
+class _Owner(Struct, frozen=True):
+    uid: str = ""
+
+
+class _Spec(Struct, frozen=True, rename="camel"):
+    pod: _Pod = _Pod()
+    owner: _Owner = _Owner()
+    devices: int = 0
+    decided_at: str = ""
+
+
+class _Status(Struct, frozen=True, rename="camel"):
+    phase: str | None = None
+    message: str | None = None
+    completed_at: str | None = None
+
+
+class _Metadata(Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Object(Struct, frozen=True):
+    metadata: _Metadata
+    spec: _Spec = _Spec()
+    status: _Status | None = None
+
+
+class _ListMetadata(Struct, frozen=True):
+    continue_token: str | None = msgspec.field(default=None, name="continue")
+
+
+class _ListPage(Struct, frozen=True):
+    items: list[msgspec.Raw]
+    metadata: _ListMetadata = _ListMetadata()
+
+
+def record_name(uid: str) -> str:
+    """Gives the name of the record of a pod."""
+    return f"pod-{uid}"
+
+
+def parse_record(raw: msgspec.Raw | bytes) -> Record | None:
+    """Reads a GPUReclaim; None if it is not one of ours in shape."""
+    try:
+        found = msgspec.json.decode(raw, type=_Object)
+        decided_at = parse_time(found.spec.decided_at)
+        status = found.status or _Status()
+        completed_at = parse_time(status.completed_at) if status.completed_at else None
+        phase = Phase(status.phase or Phase.PLANNED)
+    except (msgspec.DecodeError, FormatError, ValueError):
+        return None
+    return Record(
+        namespace=found.metadata.namespace,
+        name=found.metadata.name,
+        pod_name=found.spec.pod.name,
+        pod_uid=found.spec.pod.uid,
+        owner_uid=found.spec.owner.uid,
+        devices=found.spec.devices,
+        decided_at=decided_at,
+        phase=phase,
+        completed_at=completed_at,
+        message=status.message or "",
+    )
+
+
+def other_actions(
+    records: Collection[Record], owner_uid: str, pod_uids: Collection[str], since: datetime
+) -> int:
+    """Counts the actions on an owner after `since`, those that these pods are themselves part of left out."""
+    own = {record.decided_at for record in records if record.pod_uid in pod_uids}
+    return len(
+        {
+            record.decided_at
+            for record in records
+            if record.owner_uid == owner_uid and record.counted and record.decided_at > since
+        }
+        - own
+    )
+
+
+def devices_taken(records: Collection[Record], since: datetime) -> int:
+    """Sums the devices of the actions decided after `since`."""
+    return sum(record.devices for record in records if record.counted and record.decided_at > since)
+
+
+def expired(records: Collection[Record], now: datetime, keep_seconds: int) -> tuple[Record, ...]:
+    """Gives the records that are old enough to go."""
+    before = now - timedelta(seconds=keep_seconds)
+    return tuple(record for record in records if record.decided_at < before)
+
+
+class RecordsPort(Protocol):
+    """Keeps the records; tests implement it."""
+
+    async def fetch(self) -> Collection[Record]:
+        """Gives all records, this reaper's own writes included; raises ApiError and ApiUnreachable."""
+        ...
+
+    async def begin(self, record: Record, spec: Mapping[str, Any]) -> Record:
+        """Writes a record before the action; gives the existing one if there is one."""
+        ...
+
+    async def complete(self, record: Record, phase: Phase, message: str, now: datetime) -> Record:
+        """Writes how the action went."""
+        ...
+
+    async def remove(self, record: Record) -> None:
+        """Deletes a record that is old enough."""
+        ...
+
+
+class RecordStore:
+    """The RecordsPort on the API server; every cycle lists afresh, because limits must not lag behind."""
+
+    def __init__(self, client: KubePort, page: int = 500) -> None:
+        self._client = client
+        self._page = page
+
+    async def fetch(self) -> Collection[Record]:
+        """Gives all records; raises ApiError and ApiUnreachable."""
+        found: list[Record] = []
+        token = ""
+        while True:
+            query: dict[str, str | int | bool] = {"limit": self._page}
+            if token:
+                query["continue"] = token
+            answer = await self._client.request("GET", ALL, query=query)
+            page = answer.decode(_ListPage)
+            found.extend(record for record in map(parse_record, page.items) if record is not None)
+            token = page.metadata.continue_token or ""
+            if not token:
+                return found
+
+    async def begin(self, record: Record, spec: Mapping[str, Any]) -> Record:
+        """Writes a record before the action; gives the existing one if there is one."""
+        body = {
+            "apiVersion": GROUP_VERSION,
+            "kind": KIND,
+            "metadata": {"name": record.name, "namespace": record.namespace},
+            "spec": spec,
+        }
+        try:
+            await self._client.request("POST", _collection(record.namespace), body=body)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            answer = await self._client.request("GET", _path(record))
+            existing = parse_record(answer.body)
+            if existing is None:
+                raise
+            return existing
+        return record
+
+    async def complete(self, record: Record, phase: Phase, message: str, now: datetime) -> Record:
+        """Writes how the action went."""
+        status = {"phase": phase.value, "message": message[:1024], "completedAt": format_time(now)}
+        path = f"{_path(record)}/status"
+        await self._client.request("PATCH", path, body={"status": status}, content_type=MERGE_PATCH)
+        return msgspec.structs.replace(record, phase=phase, message=message, completed_at=now)
+
+    async def remove(self, record: Record) -> None:
+        """Deletes a record; one that is gone is no error."""
+        try:
+            await self._client.request("DELETE", _path(record))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+
+def _collection(namespace: str) -> str:
+    return f"/apis/{GROUP_VERSION}/namespaces/{namespace}/{PLURAL}"
+
+
+def _path(record: Record) -> str:
+    return f"{_collection(record.namespace)}/{record.name}"

@@ -1,0 +1,52 @@
+"""What concerns a cycle as a whole, and why it may do less than it could; must not know single pods."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from policy.verdicts import Reason
+from reaper.brakes import Brake
+from reaper.pause import Pause
+from reaper.steps import Hold
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """The state of the world around the pods.
+
+    Attributes:
+        pause: The switch.
+        brake: The brake, after this cycle's sample.
+        quiet_until: No new warning and no action before; None for a run of `--once`.
+        slow_until: No action before, because the API server asked for it.
+        once: True if nothing is remembered between cycles but what is written on pods.
+        judged_devices: Devices with a verdict.
+        writable: False if this reaper may write nothing on any pod.
+    """
+
+    pause: Pause
+    brake: Brake = Brake()
+    quiet_until: datetime | None = None
+    slow_until: datetime | None = None
+    once: bool = False
+    judged_devices: int = 0
+    writable: bool = True
+
+
+def holds_of(situation: Situation, now: datetime) -> tuple[Hold, ...]:
+    """Gives why this cycle does less than it might, the strongest reason first."""
+    holds = []
+    if situation.pause.paused:
+        until = f" until {situation.pause.until:%Y-%m-%d %H:%MZ}" if situation.pause.until else ""
+        holds.append(Hold(Reason.PAUSED, f"paused{until}: {situation.pause.reason}", freezes=True))
+    if situation.brake.engaged:
+        sentence = situation.brake.sentence or "what engaged the brake is over; it is released soon"
+        holds.append(Hold(Reason.BRAKE, sentence, freezes=True))
+    if situation.quiet_until is not None and now < situation.quiet_until:
+        sentence = f"started a short time ago; quiet until {situation.quiet_until:%H:%M:%SZ}"
+        holds.append(Hold(Reason.QUIET_TIME, sentence, freezes=False))
+    if situation.slow_until is not None and now < situation.slow_until:
+        sentence = f"the API server is busy and asked to wait until {situation.slow_until:%H:%M:%SZ}"
+        holds.append(Hold(Reason.BACKING_OFF, sentence, freezes=False))
+    return tuple(holds)

@@ -1,0 +1,63 @@
+"""The parts of a plan, as values: what is written on pods, what is done, what is left alone and why; decides nothing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from policy.verdicts import Reason
+from reaper.marks import Mark
+from reaper.subjects import Group, Subject
+
+
+class Change(StrEnum):
+    """What happens to the mark of a pod."""
+
+    SIGHT = "sight"
+    WARN = "warn"
+    MOVE = "move"
+    LOWER = "lower"
+    REMOVE = "remove"
+
+
+class Step(Struct, frozen=True):
+    """One change of a mark; `reason` says why it is moved, lowered or removed."""
+
+    change: Change
+    subject: Subject
+    mark: Mark | None
+    reason: Reason | None = None
+
+
+class Keep(Struct, frozen=True):
+    """A user's `keep-until` to be rewritten as this time."""
+
+    subject: Subject
+    text: str
+
+
+class Skip(Struct, frozen=True):
+    """A pod left alone, with the reason and a sentence where the reason does not say all."""
+
+    subject: Subject
+    reason: Reason
+    sentence: str = ""
+
+
+class Hold(Struct, frozen=True):
+    """A reason why the whole cycle does less; `freezes` if it changes no mark either."""
+
+    reason: Reason
+    sentence: str
+    freezes: bool
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What to do: marks first, then actions."""
+
+    steps: tuple[Step, ...] = ()
+    keeps: tuple[Keep, ...] = ()
+    actions: tuple[Group, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    holds: tuple[Hold, ...] = ()

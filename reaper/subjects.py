@@ -1,0 +1,102 @@
+"""One pod with everything that planning weighs; must not know how any of it was found out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Struct
+
+from policy.terms import Action, Terms
+from policy.verdicts import Reason, VerdictKind
+from reaper.judge import Verdict
+from reaper.marks import Mark
+from reaper.owners import Root
+from reaper.pods import GpuPod
+from reaper.snooze import Snooze
+
+KEPT_BY = frozenset({Reason.FINISHED, Reason.TERMINATING})
+"""Skips of pods that hold no device any more, or soon will not: they protect nobody."""
+
+
+class Subject(Struct, frozen=True, kw_only=True):
+    """A pod in one cycle.
+
+    Attributes:
+        pod: The pod.
+        root: Its root owner.
+        policy: Name of the policy that applies.
+        terms: The terms that hold for it now; None if nothing can be said.
+        ceiling: The strongest action allowed.
+        skip: Why it is left alone whatever its verdict; None if it is not.
+        verdict: What Prometheus shows; None if it was not judged.
+        snooze: The user's snooze, bounded.
+        mark: What was written on it before.
+        last_idle: Until when this process has seen it Idle without a break.
+        streak: Idle verdicts in a row, this one included.
+    """
+
+    pod: GpuPod
+    root: Root
+    policy: str
+    terms: Terms | None
+    ceiling: Action
+    skip: Reason | None = None
+    verdict: Verdict | None = None
+    snooze: Snooze | None = None
+    mark: Mark | None = None
+    last_idle: datetime | None = None
+    streak: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """True if the verdict is Idle."""
+        return self.verdict is not None and self.verdict.kind is VerdictKind.IDLE
+
+    @property
+    def devices(self) -> int:
+        """Devices the pod holds."""
+        return self.pod.devices.devices
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Identity and order: namespace, name, UID."""
+        return (self.pod.namespace, self.pod.name, self.pod.uid)
+
+    @property
+    def holds_devices(self) -> bool:
+        """False for pods that are finished or going."""
+        return self.skip not in KEPT_BY
+
+
+class Group(Struct, frozen=True):
+    """Pods that are acted on together: one pod under a Deployment, else all GPU pods of a root owner."""
+
+    root: Root
+    members: tuple[Subject, ...]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Order among groups: that of its first pod."""
+        return self.members[0].key
+
+    @property
+    def devices(self) -> int:
+        """Devices of all members."""
+        return sum(member.devices for member in self.members)
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """UIDs of the members' pods."""
+        return frozenset(member.pod.uid for member in self.members)
+
+
+def groups_of(subjects: Iterable[Subject]) -> tuple[Group, ...]:
+    """Gathers the pods that still hold devices, each group and all groups in a fixed order."""
+    gathered: dict[tuple[str, str], list[Subject]] = {}
+    for subject in sorted(subjects, key=lambda one: one.key):
+        if subject.holds_devices:
+            alone = subject.pod.uid if subject.root.replaceable else ""
+            gathered.setdefault((subject.root.uid, alone), []).append(subject)
+    groups = (Group(members[0].root, tuple(members)) for members in gathered.values())
+    return tuple(sorted(groups, key=lambda group: group.key))
