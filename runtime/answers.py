@@ -1,4 +1,4 @@
-"""What the API server answers: bodies, refusals with their causes, and no answer at all. Knows nothing of HTTP."""
+"""What the API server answers: bodies, refusals with causes, nothing readable. Knows nothing of HTTP."""
 
 from __future__ import annotations
 

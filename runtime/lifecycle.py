@@ -42,8 +42,8 @@ async def run_together(
 ) -> None:
     """Runs named parts until `stop`; if one ends before, all are cancelled and PartFailed names it.
 
-    After `stop`, the `serving` parts have `grace_seconds` to end by themselves while the `background` (caches,
-    lease) still runs; then everything left is cancelled.
+    After `stop`, the `serving` parts have `grace_seconds` to end by themselves while the `background`
+    (caches, lease) still runs; then everything left is cancelled.
     """
     servers: dict[asyncio.Task[object], str] = {
         asyncio.create_task(coroutine, name=name): name for name, coroutine in serving.items()

@@ -1,4 +1,4 @@
-"""Reads one collection as a consistent list, page by page. Knows nothing of watching or of what the objects mean."""
+"""Reads one collection as a consistent list, page by page. Knows nothing of what the objects mean."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Listing(Generic[T]):
 
 
 class Reader(Generic[T]):
-    """Turns raw objects of the collection at `path` into entries; remembers in `unreadable` what it could not."""
+    """Turns raw objects of the collection at `path` into entries; `unreadable` holds what it could not."""
 
     def __init__(self, path: str, decode: Callable[[msgspec.Raw], T | None]) -> None:
         self.path = path
@@ -67,7 +67,7 @@ class Reader(Generic[T]):
         self.decode = decode
 
     def read(self, raw: msgspec.Raw) -> tuple[Key, Entry[T] | None]:
-        """Returns the object's key and what is kept of it (None: nothing); raises ApiUnreachable without metadata."""
+        """Returns the object's key and what is kept of it, if anything; raises ApiUnreachable."""
         head = self.head(raw)
         try:
             value = self.decode(raw)
@@ -100,8 +100,8 @@ async def read_list(
 ) -> tuple[str, dict[Key, Entry[T]]]:
     """Reads all pages of one resource version and returns it with what is kept.
 
-    If the API server forgets the version between two pages (410), the list begins again: a mixed one would not be
-    consistent. Raises ApiError or ApiUnreachable.
+    If the API server forgets the version between two pages (410), the list begins again: a mixed one would not
+    be consistent. Raises ApiError or ApiUnreachable.
     """
     for attempt in range(1, LIST_ATTEMPTS + 1):
         try:

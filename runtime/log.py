@@ -104,7 +104,7 @@ def _shared_processors(fields: Mapping[str, str]) -> list[Any]:
 
 
 def _indented_traceback(stream: TextIO, exc_info: Any) -> None:  # noqa: ANN401 - structlog's own type
-    """Writes a traceback so that no line of it can be taken for a log line: an error's text may be a user's."""
+    """Writes a traceback of which no line can be taken for a log line: an error's text may be a user's."""
     for text in traceback.format_exception(*exc_info):
         stream.writelines(f"\n  | {escape(line)}" for line in text.splitlines())
 

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 class OpsServer:
     """Answers the kubelet and Prometheus on a port of its own.
 
-    `ready` and `alive` are named checks; /readyz and /healthz answer 503 with the sentences of those that fail.
+    `ready` and `alive` are named checks; /readyz and /healthz answer 503 with the sentences that they return.
     Port 0 takes a free one; the attribute `port` holds the real one after `start`.
     """
 

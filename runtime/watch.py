@@ -44,8 +44,8 @@ class Change(StrEnum):
 class WatchOptions:
     """How a cache reads.
 
-    Objects per page; seconds without a byte after which a connection counts as dead (bookmarks come every minute);
-    how it waits, and what it draws its jitter from.
+    Objects per page; seconds without a byte after which a connection counts as dead (bookmarks come every
+    minute); how it waits, and what it draws its jitter from.
     """
 
     page_size: int = PAGE_OBJECTS
@@ -57,9 +57,9 @@ class WatchOptions:
 class WatchCache(Generic[T]):
     """Holds the kept objects of the collection at `path`, by (namespace, name).
 
-    `decode` turns one raw object into what is kept, or None; it may raise msgspec.DecodeError or ValueError, then
-    the object is not kept and is found in `unreadable`. `query` holds label and field selectors. `run` never ends by
-    itself; its failures are in `problem` until the next success.
+    `decode` turns one raw object into what is kept, or None; it may raise msgspec.DecodeError or ValueError,
+    then the object is not kept and is found in `unreadable`. `query` holds label and field selectors. `run` never
+    ends by itself; its failures are in `problem` until the next success.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class WatchCache(Generic[T]):
         status = error.status if isinstance(error, ApiError) else 0
         metrics.WATCH_FAILURES.labels(self._reader.resource, str(status)).inc()
         pause = self._backoff.next_pause()
-        # After some failures in a row the list is read again: it heals a bad version, and polls where no watch works.
+        # Failures in a row lead to a new list: it heals a bad version, and polls where no watch works.
         if status == 410 or self._backoff.failures % FAILURES_BEFORE_LIST == 0:
             self._version = None
         if status != 410 and str(error) != str(self.problem):
