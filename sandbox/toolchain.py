@@ -35,7 +35,10 @@ def go_release(go: Path, environ: Mapping[str, str]) -> tuple[int, int]:
     """Asks a toolchain for its release; (0, 0) if it does not answer as Go does."""
     # GOTOOLCHAIN=local: the question must not download another toolchain.
     env = {**environ, "GOTOOLCHAIN": "local"}
-    answer = subprocess.run([go, "env", "GOVERSION"], env=env, capture_output=True, text=True, check=False)
+    try:
+        answer = subprocess.run([go, "env", "GOVERSION"], env=env, capture_output=True, text=True, check=False)
+    except OSError:
+        return (0, 0)
     found = re.match(r"go(\d+)\.(\d+)", answer.stdout)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
