@@ -20,7 +20,7 @@ class SignalEvidence(Struct, frozen=True):
         unit: `%`, `B`, `s` or `W`, of maximum and average.
         maximum: The largest valid sample; None without one.
         average: The mean of the valid samples; None where it was not asked for.
-        coverage: The share of the expected samples that exist and are valid, 0 to 1; None where it was not counted.
+        coverage: The share of the expected samples that exist and are valid, 0 to 1; None if not counted.
         samples: How many of the expected samples exist and are valid.
         expected_samples: How many a series without gaps has.
         discarded: How many samples were out of range.

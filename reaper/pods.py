@@ -1,4 +1,4 @@
-"""GPU pods as the reaper keeps them: the few facts of a pod that judging and acting need; knows no metrics and no API."""
+"""GPU pods as the reaper keeps them: what judging and acting need of a pod; knows no metrics and no API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GpuPod(Struct, frozen=True):
 
     Attributes:
         created: When the API server created the pod.
-        containers_started: The latest start of the containers that hold devices; None if one of them does not run.
+        containers_started: The latest start of the containers that hold devices; None if one does not run.
         devices: What the pod holds.
         owner: Its controller, if any.
         pod: The object it was read from.
@@ -48,7 +48,7 @@ class GpuPod(Struct, frozen=True):
 
 
 def gpu_pod(pod: Pod) -> GpuPod | None:
-    """Reads a pod; None if it holds no GPU, or lacks the name, namespace or creation time that every stored pod has."""
+    """Reads a pod; None if it holds no GPU, or lacks a name, namespace or creation time as no stored pod does."""
     devices = devices_of(pod.spec)
     meta = pod.metadata
     created = _time(meta.creation_timestamp)

@@ -1,0 +1,57 @@
+"""The numbers that judging rests on, with their defaults; every one is a setting."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import Struct, field
+
+from reaper.sources import SOURCES
+
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+class JudgeSettings(Struct, frozen=True):
+    """How strict judging is.
+
+    Attributes:
+        coverage: The share of the expected samples that every signal needs, 0 to 1.
+        fresh_scrapes: The last sample may be this many scrape intervals old,
+        fresh_seconds: or this many seconds, whichever is more.
+        intervals: Scrape interval in seconds by source name; detected from the data where it is not given.
+        history: How many seconds before now the start of an idle stretch is looked for.
+        points: The largest number of points that one query may make; Prometheus refuses 50 million.
+        parked_bytes: An idle pod that holds at least so much memory per device is called parked.
+        rest_watts: An AMD device above this power is not at rest, whatever its activity says.
+        matchers: Labels that series must carry, such as `cluster` where one Prometheus serves several.
+        limit_seconds: How long all queries of one observation may take together.
+    """
+
+    coverage: float = 0.9
+    fresh_scrapes: int = 3
+    fresh_seconds: float = 90.0
+    intervals: dict[str, float] = field(default_factory=dict)
+    history: int = 86_400
+    points: int = 40_000_000
+    parked_bytes: int = 500 << 20
+    rest_watts: float = 200.0
+    matchers: dict[str, str] = field(default_factory=dict)
+    limit_seconds: float = 45.0
+
+    def __post_init__(self) -> None:
+        """Refuses values that could make a busy pod look idle, or that cannot be written in a query.
+
+        Raises:
+            ValueError: one of the numbers or names is impossible.
+        """
+        if not 0.5 <= self.coverage <= 1:
+            raise ValueError("coverage: must be between 0.5 and 1")
+        for name, seconds in self.intervals.items():
+            if name not in {source.name for source in SOURCES}:
+                raise ValueError(f"intervals: no source is named {name!r}")
+            if not 0 < seconds <= 300:
+                raise ValueError("intervals: must be above 0 and at most 300 seconds")
+        for name in self.matchers:
+            if not _LABEL.fullmatch(name):
+                raise ValueError(f"matchers: {name!r} is not the name of a label")

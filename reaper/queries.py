@@ -1,0 +1,203 @@
+"""Writes the PromQL of one cycle; nothing in it comes from a label value: names are the tables', numbers ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from reaper.sources import SOURCES, Form, Metric, Source
+
+DETECT_SECONDS = (600, 120)
+"""Ranges in which samples are counted to tell the scrape interval: for settled series, and for new ones."""
+LOOKBACK_SECONDS = 300.0
+"""How far Prometheus looks back for the last sample of a series by itself."""
+
+
+class Series(Struct, frozen=True):
+    """The series of one metric in one form, as PromQL.
+
+    Attributes:
+        source: The exporter.
+        metric: The row of its table.
+        form: How the workload is named.
+        extra: Matchers of the settings.
+    """
+
+    source: Source
+    metric: Metric
+    form: Form
+    extra: str = ""
+
+    @property
+    def selector(self) -> str:
+        """The name with its matchers."""
+        return self.metric.name + braces(self.form.matchers, self.extra)
+
+    @property
+    def by(self) -> str:
+        """The labels that are kept: workload and device, never the exporter's, which change when it restarts."""
+        kept = (*self.form.labels, *self.source.device, self.source.instance)
+        if self.form.pod:
+            kept = (*kept, self.source.virtual, self.source.uid)
+        return ", ".join(dict.fromkeys(label for label in kept if label))
+
+    def largest(self, inner: str) -> str:
+        """The largest value of each device; several scrapers of one device become one series."""
+        return f"max by ({self.by}) ({inner})"
+
+
+def braces(*matchers: str) -> str:
+    """Joins matchers; empty for none."""
+    text = ",".join(matcher for matcher in matchers if matcher)
+    return f"{{{text}}}" if text else ""
+
+
+def matchers_of(settings: Mapping[str, str]) -> str:
+    """Matchers for labels that the administrator named, quoted."""
+    return ",".join(f"{name}={quoted(value)}" for name, value in sorted(settings.items()))
+
+
+def quoted(text: str) -> str:
+    """A PromQL string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def span(seconds: float) -> str:
+    """A PromQL duration, exact to the millisecond."""
+    return f"{round(seconds * 1000)}ms"
+
+
+def number(value: float) -> str:
+    """A PromQL number."""
+    return repr(float(value))
+
+
+def discovery(seconds: int, extra: str, exported: bool) -> str:
+    """Which metrics of the tables exist, by scrape job; with `exported`, those with an `exported_pod`."""
+    names = "|".join(metric.name for source in SOURCES for metric in source.metrics)
+    matchers = braces(f'__name__=~"{names}"', 'exported_pod!=""' if exported else "", extra)
+    return f"count by (__name__, job) (last_over_time({matchers}[{span(seconds)}]))"
+
+
+def sample_count(series: Series, seconds: int) -> str:
+    """How many samples each device got from its most frequent scraper."""
+    return series.largest(f"count_over_time({series.selector}[{span(seconds)}])")
+
+
+def last_time(series: Series) -> str:
+    """When the last sample of each device was taken, in unix seconds."""
+    return series.largest(f"timestamp({series.selector})")
+
+
+def last_value(series: Series) -> str:
+    """The last value of each device."""
+    return series.largest(series.selector)
+
+
+def maximum(series: Series, window: int) -> str:
+    """The largest sample, over the plain range, so that no sample can fall between two steps."""
+    return series.largest(f"max_over_time({series.selector}[{span(window)}])")
+
+
+def _valid(series: Series, reach: float) -> str:
+    inner = f"last_over_time({series.selector}[{span(reach)}])"
+    return series.largest(f"{inner} >= 0 <= {number(series.metric.highest)}")
+
+
+def valid_count(series: Series, window: int, step: float, reach: float) -> str:
+    """At how many steps the device's last sample, at most `reach` seconds old, exists and can be true."""
+    return f"count_over_time(({_valid(series, reach)})[{span(window)}:{span(step)}])"
+
+
+def average(series: Series, window: int, step: float, reach: float) -> str:
+    """The mean over the same steps."""
+    return f"avg_over_time(({_valid(series, reach)})[{span(window)}:{span(step)}])"
+
+
+def closer_maximum(series: Series, window: int, step: float, pick: str) -> str:
+    """The largest sample that can be true, looking at slices of one interval each.
+
+    A slice has one sample, or two when a scrape was early; `pick` (`max` or `min`) of them is taken, so that the
+    two queries together see every true sample, also beside one that cannot be true.
+    """
+    inner = f"{pick}_over_time({series.selector}[{span(step)}]) >= 0 <= {number(series.metric.highest)}"
+    return f"max_over_time(({series.largest(inner)})[{span(window)}:{span(step)}])"
+
+
+def discarded_count(series: Series, window: int, step: float) -> str:
+    """In how many slices a sample was out of range."""
+    highest = number(series.metric.highest)
+    inner = f"max_over_time({series.selector}[{span(step)}]) > {highest}"
+    return f"count_over_time(({series.largest(inner)})[{span(window)}:{span(step)}])"
+
+
+def movement(series: Series, window: int) -> str:
+    """By how much a counter moved."""
+    return series.largest(
+        f"max_over_time({series.selector}[{span(window)}]) - min_over_time({series.selector}[{span(window)}])"
+    )
+
+
+def least_movement(series: Series, window: int, piece: float) -> str:
+    """The least that a counter moved in any piece of the window that has at least two samples."""
+    moved = movement(series, math.ceil(piece))
+    enough = f"{series.largest(f'count_over_time({series.selector}[{span(piece)}])')} >= 2"
+    return f"min_over_time(({moved} and ({enough}))[{span(window)}:{span(piece / 2)}])"
+
+
+def last_above(series: Series, threshold: float, seconds: int, step: float) -> str:
+    """When, to one step, the device was last at or above a threshold in percent.
+
+    Each step looks at the maximum of the whole step before it: no sample is lost, whatever the step.
+    """
+    raw = number(threshold / series.metric.scale)
+    inner = series.largest(f"max_over_time({series.selector}[{span(step)}])")
+    return f"max_over_time((0 * ({inner} >= {raw} < Inf) + time())[{span(seconds)}:{span(step)}])"
+
+
+def first_time(series: Series, seconds: int, step: float) -> str:
+    """When, to one step, the device was first seen."""
+    inner = series.largest(f"count_over_time({series.selector}[{span(step)}])")
+    return f"min_over_time((0 * {inner} + time())[{span(seconds)}:{span(step)}])"
+
+
+def steps_seen(series: Series, seconds: int, step: float) -> str:
+    """At how many steps the device had any sample."""
+    inner = series.largest(f"count_over_time({series.selector}[{span(step)}])")
+    return f"count_over_time(({inner})[{span(seconds)}:{span(step)}])"
+
+
+def expected_steps(at: float, window: int, step: float) -> int:
+    """How many steps of a subquery lie in the window that ends at `at`: they are multiples of their length."""
+    step_ms = round(step * 1000)
+    end = round(at * 1000)
+    return max(1, end // step_ms - (end - window * 1000) // step_ms)
+
+
+USUAL_SECONDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 45, 50, 60, 90, 100, 120, 150, 180, 200)
+
+
+def interval_of(counts: Mapping[int, float]) -> float | None:
+    """The scrape interval in seconds, from the numbers of samples in ranges; None if there are too few.
+
+    Counts are short by one here and there; so the result is the next usual interval below, never above.
+    """
+    settled = _spacing(DETECT_SECONDS[0], counts.get(DETECT_SECONDS[0], 0))
+    begun = _spacing(DETECT_SECONDS[1], counts.get(DETECT_SECONDS[1], 0))
+    found = min(settled, begun if begun < 0.7 * settled else settled)
+    if math.isinf(found):
+        return None
+    usual = [float(seconds) for seconds in USUAL_SECONDS if seconds <= found * 1.04]
+    return usual[-1] if usual else found * 0.96
+
+
+def _spacing(seconds: int, count: float) -> float:
+    return seconds / count if count >= 3 else math.inf
+
+
+def names_of(series: Iterable[Series]) -> frozenset[str]:
+    """The names of the metrics of some series."""
+    return frozenset(one.metric.name for one in series)
