@@ -1,0 +1,218 @@
+"""The idle terms of one pod, and their spelling as labels; knows neither policies nor what is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from policy.durations import Duration, parse_duration
+from policy.errors import FieldError, FormatError
+from policy.keys import Label
+from policy.memory import MemoryLimit, parse_memory
+
+EXEMPT: Final = "exempt"
+_PERCENT: Final = re.compile(r"[1-9]\d{0,2}", re.ASCII)
+_Value = TypeVar("_Value")
+
+
+class Action(StrEnum):
+    """What an idle pod comes to, from mild to strict."""
+
+    OBSERVE = "observe"
+    WARN = "warn"
+    EVICT = "evict"
+    STOP = "stop"
+
+    @property
+    def rank(self) -> int:
+        """0 for the mildest."""
+        return _RANKS[self]
+
+
+_RANKS: Final = {action: rank for rank, action in enumerate(Action)}
+
+
+def weakest(*actions: Action) -> Action:
+    """The mildest of at least one action."""
+    return min(actions, key=lambda action: action.rank)
+
+
+class Statistic(StrEnum):
+    """Which value of a window's samples must be below the threshold."""
+
+    MAXIMUM = "maximum"
+    AVERAGE = "average"
+
+
+class Terms(Struct, frozen=True):
+    """What idle means for a pod and what comes of it.
+
+    `utilization` is a percentage, idle is below it. `exempt` terms carry the action `observe`: there is nothing
+    to do, whoever forgets to look at the flag.
+    """
+
+    action: Action
+    after: Duration
+    utilization: int
+    statistic: Statistic
+    memory: MemoryLimit | None
+    grace: Duration
+    warm_up: Duration
+    exempt: bool = False
+
+    def describe(self) -> str:
+        """The terms as a phrase: `idle for 2h (maximum below 5 %)`."""
+        memory = f" and memory below {self.memory}" if self.memory else ""
+        return f"idle for {self.after} ({self.statistic} below {self.utilization} %{memory})"
+
+
+def terms_to_labels(terms: Terms) -> dict[str, str]:
+    """The labels that spell the terms; `idle-memory` only where memory is looked at."""
+    labels: dict[str, str] = {
+        Label.IDLE_ACTION: EXEMPT if terms.exempt else terms.action.value,
+        Label.IDLE_AFTER: terms.after.text,
+        Label.IDLE_UTILIZATION: str(terms.utilization),
+        Label.IDLE_STATISTIC: terms.statistic.value,
+        Label.IDLE_GRACE: terms.grace.text,
+        Label.IDLE_WARM_UP: terms.warm_up.text,
+    }
+    if terms.memory is not None:
+        labels[Label.IDLE_MEMORY] = terms.memory.text
+    return {str(key): value for key, value in labels.items()}
+
+
+def terms_from_labels(labels: Mapping[str, str] | None) -> tuple[Terms | None, tuple[FieldError, ...]]:
+    """Reads the terms that labels spell.
+
+    Returns the terms, or None where a label is missing (only `idle-memory` may be) or malformed; and what is
+    malformed, by label.
+    """
+    found, errors = read_labels(labels)
+    if errors or found.missing:
+        return None, errors
+    return found.complete(), errors
+
+
+class LabelledTerms(Struct, frozen=True):
+    """The terms that labels spell, each None where its label is absent or malformed."""
+
+    action: Action | None = None
+    after: Duration | None = None
+    utilization: int | None = None
+    statistic: Statistic | None = None
+    memory: MemoryLimit | None = None
+    grace: Duration | None = None
+    warm_up: Duration | None = None
+    exempt: bool = False
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the required fields that nothing can be read for."""
+        required = ("action", "after", "utilization", "statistic", "grace", "warm_up")
+        return tuple(name for name in required if getattr(self, name) is None)
+
+    def complete(self) -> Terms:
+        """The terms; nothing may be missing.
+
+        Raises:
+            ValueError: something is missing.
+        """
+        if (
+            self.action is None
+            or self.after is None
+            or self.utilization is None
+            or self.statistic is None
+            or self.grace is None
+            or self.warm_up is None
+        ):
+            raise ValueError(f"missing: {', '.join(self.missing)}")
+        return Terms(
+            action=self.action,
+            after=self.after,
+            utilization=self.utilization,
+            statistic=self.statistic,
+            memory=self.memory,
+            grace=self.grace,
+            warm_up=self.warm_up,
+            exempt=self.exempt,
+        )
+
+
+def read_labels(labels: Mapping[str, str] | None) -> tuple[LabelledTerms, tuple[FieldError, ...]]:
+    """Reads each term label by itself: what can be read, and what is malformed."""
+    values = labels or {}
+    errors: list[FieldError] = []
+
+    def read(label: Label, parse: Callable[[str], _Value]) -> _Value | None:
+        text = values.get(label)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except FormatError as error:
+            errors.append(FieldError(label.value, str(error)))
+            return None
+
+    exempt = values.get(Label.IDLE_ACTION) == EXEMPT
+    found = LabelledTerms(
+        action=Action.OBSERVE if exempt else read(Label.IDLE_ACTION, parse_action),
+        after=read(Label.IDLE_AFTER, parse_span),
+        utilization=read(Label.IDLE_UTILIZATION, parse_utilization),
+        statistic=read(Label.IDLE_STATISTIC, parse_statistic),
+        memory=read(Label.IDLE_MEMORY, parse_memory),
+        grace=read(Label.IDLE_GRACE, parse_duration),
+        warm_up=read(Label.IDLE_WARM_UP, parse_duration),
+        exempt=exempt,
+    )
+    return found, tuple(errors)
+
+
+def parse_action(text: str) -> Action:
+    """Reads an action (`exempt` is none).
+
+    Raises:
+        FormatError: the text is no action.
+    """
+    try:
+        return Action(text)
+    except ValueError as error:
+        raise FormatError(f"must be one of {', '.join(Action)}") from error
+
+
+def parse_statistic(text: str) -> Statistic:
+    """Reads a statistic.
+
+    Raises:
+        FormatError: the text is none.
+    """
+    try:
+        return Statistic(text)
+    except ValueError as error:
+        raise FormatError(f"must be one of {', '.join(Statistic)}") from error
+
+
+def parse_utilization(text: str) -> int:
+    """Reads a percentage.
+
+    Raises:
+        FormatError: the text is no whole number from 1 to 100.
+    """
+    if _PERCENT.fullmatch(text) is None or int(text) > 100:
+        raise FormatError("must be a whole percentage from 1 to 100")
+    return int(text)
+
+
+def parse_span(text: str) -> Duration:
+    """Reads a duration that is longer than nothing.
+
+    Raises:
+        FormatError: no duration, or none at all.
+    """
+    duration = parse_duration(text)
+    if duration.seconds == 0:
+        raise FormatError("must be longer than 0s")
+    return duration
