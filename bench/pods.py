@@ -9,6 +9,8 @@ import msgspec
 
 Object = dict[str, Any]
 CONTROLLER_ACCOUNTS = "system:serviceaccount:kube-system"
+UID = "00000000-0000-4000-8000-000000000000"
+"""Stands wherever something differs from pod to pod: the load generator puts a fresh one in, everywhere."""
 DEVICE = "nvidia.com/gpu"
 OWNED = ("restartPolicy", "schedulerName", "securityContext", "terminationGracePeriodSeconds", "dnsPolicy")
 CREATED = "2025-03-01T08:00:00Z"
@@ -19,7 +21,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     Attributes:
         name: What the figures call it.
-        username: Who creates it.
+        username: Who creates it; `{variant}` stands for a number, here and in labels.
         field_manager: The program that creates it.
         restart_policy: Of the pod.
         controller: apiVersion, kind and name of its controller.
@@ -39,14 +41,14 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 KINDS = (
-    Kind("bare", "dana", "kubectl-create", "Never"),
+    Kind("bare", "dev-{variant}@example.com", "kubectl-create", "Never"),
     Kind(
         "asking",
-        "erik",
+        "dev-{variant}@example.com",
         "kubectl-client-side-apply",
         "OnFailure",
         labels={"app": "finetune", "gpu-tenure.io/idle-after": "90m"},
-        annotations={"example.com/run": "lr-3e-4"},
+        annotations={"example.com/run": UID, "example.com/settings": "lr-3e-4"},
         deadline=86_400,
     ),
     Kind(
@@ -55,7 +57,10 @@ KINDS = (
         "kube-controller-manager",
         "Never",
         controller=("batch/v1", "Job", "pretrain"),
-        labels={"batch.kubernetes.io/job-name": "pretrain", "job-name": "pretrain"},
+        labels={
+            "batch.kubernetes.io/job-name": "pretrain-{variant}",
+            "batch.kubernetes.io/controller-uid": UID,
+        },
     ),
     Kind(
         "deployment",
@@ -63,7 +68,7 @@ KINDS = (
         "kube-controller-manager",
         "Always",
         controller=("apps/v1", "ReplicaSet", "server-6d4cf56db6"),
-        labels={"app": "server", "pod-template-hash": "6d4cf56db6"},
+        labels={"app": "server-{variant}", "pod-template-hash": "6d4cf56db6", "release": UID},
         annotations={"prometheus.io/scrape": "true", "prometheus.io/port": "8000"},
     ),
     Kind(
@@ -72,9 +77,19 @@ KINDS = (
         "kube-controller-manager",
         "Always",
         controller=("apps/v1", "StatefulSet", "lab"),
-        labels={"notebook-name": "lab", "statefulset": "lab", "apps.kubernetes.io/pod-index": "0"},
+        labels={"notebook-name": "lab-{variant}", "statefulset": "lab-{variant}", "opened": UID},
     ),
 )
+
+
+def variant_of(kind: Kind, variant: int) -> Kind:
+    """Gives the kind with another user and other labels."""
+
+    def filled(text: str) -> str:
+        return text.replace("{variant}", str(variant))
+
+    labels = None if kind.labels is None else {key: filled(value) for key, value in kind.labels.items()}
+    return msgspec.structs.replace(kind, username=filled(kind.username), labels=labels)
 
 
 def pod(kind: Kind, entries: int, namespace: str) -> Object:
@@ -90,7 +105,7 @@ def pod(kind: Kind, entries: int, namespace: str) -> Object:
 
 
 def _metadata(kind: Kind, spec: Object, namespace: str) -> Object:
-    name: Object = {"name": f"{kind.name}-run"}
+    name: Object = {"name": f"{kind.name}-{UID}"}
     owner: Object = {}
     if kind.controller:
         version, owner_kind, owner_name = kind.controller

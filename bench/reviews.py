@@ -7,35 +7,37 @@ generateName.
 
 from __future__ import annotations
 
+import bisect
+
 import msgspec
 
-from bench.pods import KINDS, Kind, Object, pod
+from bench.pods import KINDS, UID, Kind, Object, pod, variant_of
 
 NAMESPACE = "bench-training"
-UID = "00000000-0000-4000-8000-000000000000"
 SIZES = {"10 kB": 10_000, "30 kB": 30_000}
+VARIANTS = 12
 
 
 class Review(msgspec.Struct, frozen=True):
-    """One review: what kind of pod it is about, and its body as the API server would send it."""
+    """One review: the kind and variant of its pod, and its body as the API server would send it."""
 
-    kind: str
+    name: str
     body: bytes
 
 
-def reviews(size_bytes: int) -> tuple[Review, ...]:
-    """Gives one review per kind of pod, each just below `size_bytes` by its number of environment entries."""
-    return tuple(Review(kind.name, _fill(kind, size_bytes)) for kind in KINDS)
+def reviews(size_bytes: int, variants: int = VARIANTS) -> tuple[Review, ...]:
+    """Gives one review per variant and kind of pod, each just below `size_bytes` by its environment."""
+    return tuple(
+        Review(f"{kind.name}-{variant:02d}", _fill(variant_of(kind, variant), size_bytes))
+        for variant in range(variants)
+        for kind in KINDS
+    )
 
 
 def _fill(kind: Kind, size_bytes: int) -> bytes:
-    body = encode(kind, 0)
-    for entries in range(1, size_bytes):
-        longer = encode(kind, entries)
-        if len(longer) > size_bytes:
-            break
-        body = longer
-    return body
+    most = size_bytes // 100  # an entry takes more than this
+    fits = bisect.bisect_right(range(most), size_bytes, key=lambda entries: len(encode(kind, entries)))
+    return encode(kind, max(fits - 1, 0))
 
 
 def encode(kind: Kind, entries: int) -> bytes:

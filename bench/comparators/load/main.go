@@ -29,8 +29,7 @@ import (
 )
 
 const (
-	uidField       = `"uid":"`
-	uidLength      = 36
+	placeholder    = "00000000-0000-4000-8000-000000000000"
 	ticksPerSecond = 100 // USER_HZ of Linux, a constant of its ABI
 )
 
@@ -49,10 +48,11 @@ type result struct {
 	P99Seconds       float64 `json:"p99Seconds"`
 }
 
-// message is one prepared request: head and body, and where the uid of the review lies in it.
+// message is one prepared request: head and body, and where the placeholder of the uid lies in it, again and again: as the
+// uid of the review, and in names and labels, so that no two reviews are alike.
 type message struct {
-	content   []byte
-	uidOffset int
+	content []byte
+	offsets []int
 }
 
 type answer struct {
@@ -118,17 +118,29 @@ func prepare(set settings) ([]message, error) {
 		if err != nil {
 			return nil, err
 		}
-		offset := bytes.Index(body, []byte(uidField))
-		if offset < 0 {
-			return nil, fmt.Errorf("%s: has no uid", file)
-		}
 		// The headers that the API server sends.
 		head := "POST " + set.path + " HTTP/1.1\r\nHost: " + set.address +
 			"\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: " + strconv.Itoa(len(body)) +
 			"\r\nAccept: application/json, */*\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
-		messages = append(messages, message{append([]byte(head), body...), len(head) + offset + len(uidField)})
+		one := message{content: append([]byte(head), body...)}
+		if one.offsets = offsetsOf(one.content, placeholder); len(one.offsets) == 0 {
+			return nil, fmt.Errorf("%s: has no uid to replace", file)
+		}
+		messages = append(messages, one)
 	}
 	return messages, nil
+}
+
+func offsetsOf(content []byte, text string) []int {
+	var offsets []int
+	for from := 0; ; from += len(text) {
+		found := bytes.Index(content[from:], []byte(text))
+		if found < 0 {
+			return offsets
+		}
+		from += found
+		offsets = append(offsets, from)
+	}
 }
 
 func connect(set settings) ([]net.Conn, error) {
@@ -220,7 +232,9 @@ func exchangeUntil(until time.Time, connection net.Conn, messages []message, fir
 
 func exchange(connection net.Conn, reader *bufio.Reader, sent message) (time.Duration, error) {
 	uid := fmt.Sprintf("00000000-0000-4000-8000-%012x", lastUID.Add(1))
-	copy(sent.content[sent.uidOffset:sent.uidOffset+uidLength], uid)
+	for _, offset := range sent.offsets {
+		copy(sent.content[offset:], uid)
+	}
 	started := time.Now()
 	if err := connection.SetDeadline(started.Add(30 * time.Second)); err != nil {
 		return 0, err
