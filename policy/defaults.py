@@ -1,4 +1,4 @@
-"""Every default number of the design, in one table; decides nothing, and knows no setting that overrides it."""
+"""Every default number of the design, in one table; decides nothing, and knows no settings."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, TypeVar
 
 from policy import defaults
 from policy.document import Node
@@ -28,14 +29,24 @@ from policy.terms import parse_action, parse_span, parse_statistic
 
 __all__ = ["BUILT_IN", "GPUPolicy", "parse_policy", "read_priority", "read_selector"]
 
+_Value = TypeVar("_Value")
 KIND: Final = "GPUPolicy"
 NAME_LENGTH: Final = 63
 _PRIORITIES: Final = (-(2**31), 2**31 - 1)
 _IDLE: Final = ("action", "after", "utilization", "statistic", "memory", "grace", "warmUp")
 _SPEC: Final = (
-    "priority", "namespaceSelector", "idle", "deadline", "classes", "bounds", "scheduling", "images", "actWindow",
-    "contact", "requireTerms",
-)  # fmt: skip
+    "priority",
+    "namespaceSelector",
+    "idle",
+    "deadline",
+    "classes",
+    "bounds",
+    "scheduling",
+    "images",
+    "actWindow",
+    "contact",
+    "requireTerms",
+)
 
 
 def parse_policy(obj: Mapping[str, Any]) -> GPUPolicy:
@@ -101,9 +112,7 @@ def _read_spec(node: Node, name: str, meta: Mapping[str, Any]) -> GPUPolicy:
     return GPUPolicy(
         name=name,
         priority=priority or 0,
-        namespace_selector=read_selector_node(fields["namespaceSelector"])
-        if "namespaceSelector" in fields
-        else None,
+        namespace_selector=_read_selector(fields),
         idle=_read_idle(fields["idle"]) if "idle" in fields else Idle(),
         deadline=_read_deadline(top, None),
         batch_deadline=_read_deadline(batch, top),
@@ -118,6 +127,11 @@ def _read_spec(node: Node, name: str, meta: Mapping[str, Any]) -> GPUPolicy:
         generation=meta["generation"] if isinstance(meta.get("generation"), int) else 0,
         created=_created(meta.get("creationTimestamp")),
     )
+
+
+def _read_selector(fields: dict[str, Node]) -> Selector | None:
+    """The namespaces that the policy selects, None for all."""
+    return read_selector_node(fields["namespaceSelector"]) if "namespaceSelector" in fields else None
 
 
 def _read_idle(node: Node) -> Idle:
@@ -207,7 +221,7 @@ def _parse_exemption(text: str) -> Exemption:
         raise FormatError("must be never, or a duration such as 14d") from error
 
 
-def _parsed(fields: dict[str, Node], name: str, parse: Any) -> Any:
+def _parsed(fields: dict[str, Node], name: str, parse: Callable[[str], _Value]) -> _Value | None:
     """What a field's text reads as, None where the field is absent or wrong."""
     return fields[name].parsed_text(parse) if name in fields else None
 
@@ -217,7 +231,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _created(value: object) -> Any:
+def _created(value: object) -> datetime | None:
     """The time of creation; None where there is none, as in a file."""
     try:
         return parse_time(_text(value))

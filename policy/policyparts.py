@@ -1,4 +1,4 @@
-"""Reads the parts of a GPUPolicy that other components act on: selector, scheduling, images, window, contact."""
+"""Reads the parts of a GPUPolicy beside its terms: selector, scheduling, images, window; decides nothing."""
 
 from __future__ import annotations
 
@@ -57,12 +57,11 @@ def _read_labels(node: Node) -> dict[str, str]:
 def _read_expression(node: Node) -> Expression | None:
     """One expression of a selector."""
     fields = node.fields("key", "operator", "values")
-    key = fields["key"].parsed_text(_parse_key) if "key" in fields else node.fail("key is required")
-    operator = None
-    if "operator" not in fields:
-        node.fail("operator is required")
-    else:
-        operator = fields["operator"].parsed_text(_parse_operator)
+    for required in ("key", "operator"):
+        if required not in fields:
+            node.fail(f"{required} is required")
+    key = fields["key"].parsed_text(_parse_key) if "key" in fields else None
+    operator = fields["operator"].parsed_text(_parse_operator) if "operator" in fields else None
     values = fields["values"].texts() if "values" in fields else ()
     if operator in {Operator.IN, Operator.NOT_IN} and not (
         fields["values"].value if "values" in fields else ()

@@ -16,8 +16,8 @@ from policy.spec import BUILT_IN, Expression, GPUPolicy, Operator, Selector
 class InvalidPolicy(Struct, frozen=True):
     """A policy that cannot be used, with what can be read of where it would apply.
 
-    `priority` None is unreadable and taken for the highest; an unreadable selector is None and selects everything:
-    a policy that may have meant to apply yields the built-in one.
+    `priority` None is unreadable and taken for the highest; an unreadable selector is None and selects
+    everything: a policy that may have meant to apply yields the built-in one.
     """
 
     name: str
@@ -64,11 +64,8 @@ class Selected(Struct, frozen=True):
 def select(policies: PolicySet, namespace_name: str, namespace_labels: Mapping[str, str] | None) -> Selected:
     """The policy of the highest priority that selects a namespace; ties go to the smallest name."""
     labels = {NAMESPACE_NAME: namespace_name, **(namespace_labels or {})}
-    candidates: list[GPUPolicy | InvalidPolicy] = [
-        policy
-        for policy in (*policies.valid, *policies.invalid.values())
-        if selector_matches(policy.namespace_selector, labels)
-    ]
+    known: tuple[GPUPolicy | InvalidPolicy, ...] = (*policies.valid, *policies.invalid.values())
+    candidates = [policy for policy in known if selector_matches(policy.namespace_selector, labels)]
     if not candidates:
         return Selected(BUILT_IN)
     winner = min(candidates, key=_order)

@@ -150,7 +150,7 @@ class Contact(Struct, frozen=True):
 
 
 class GPUPolicy(Struct, frozen=True):
-    """What applies to the GPU pods of the namespaces that a policy selects; `namespace_selector` None is all."""
+    """What applies to the GPU pods of the namespaces that it selects; `namespace_selector` None is all."""
 
     name: str
     priority: int = 0
@@ -180,4 +180,4 @@ class GPUPolicy(Struct, frozen=True):
 
 
 BUILT_IN: Final = GPUPolicy(name=BUILT_IN_NAME, idle=Idle(action=Action.OBSERVE))
-"""Holds where no policy selects a namespace, or where the one that would is invalid: observes, without deadline."""
+"""Holds where no policy selects a namespace, or the one that would is invalid: observes, no deadline."""

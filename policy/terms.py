@@ -51,8 +51,8 @@ class Statistic(StrEnum):
 class Terms(Struct, frozen=True):
     """What idle means for a pod and what comes of it.
 
-    `utilization` is a percentage, idle is below it. `exempt` terms carry the action `observe`: there is nothing
-    to do, whoever forgets to look at the flag.
+    `utilization` is a percentage, idle is below it. `exempt` terms carry the action `observe`: there is
+    nothing to do, whoever forgets to look at the flag.
     """
 
     action: Action
