@@ -24,7 +24,7 @@ def wall_clock() -> float:
 
 
 def wait(predicate: Callable[[], T | None], timeout: float, what: str, poll: float = POLL_SECONDS) -> T:
-    """Gives the first true value of the predicate; TimeoutError names what did not come in `timeout` seconds."""
+    """Gives the first true value of the predicate; TimeoutError names what did not come in time."""
     end = monotonic() + timeout
     while True:
         value = predicate()

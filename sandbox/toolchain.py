@@ -36,7 +36,8 @@ def go_release(go: Path, environ: Mapping[str, str]) -> tuple[int, int]:
     # GOTOOLCHAIN=local: the question must not download another toolchain.
     env = {**environ, "GOTOOLCHAIN": "local"}
     try:
-        answer = subprocess.run([go, "env", "GOVERSION"], env=env, capture_output=True, text=True, check=False)
+        command = [str(go), "env", "GOVERSION"]
+        answer = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     except OSError:
         return (0, 0)
     found = re.match(r"go(\d+)\.(\d+)", answer.stdout)

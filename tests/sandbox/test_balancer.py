@@ -58,6 +58,7 @@ class Replica:
 
 @pytest.fixture
 def replicas() -> Iterator[list[Replica]]:
+    """Two running replicas."""
     started = [Replica("one"), Replica("two")]
     yield started
     for replica in started:
@@ -66,6 +67,7 @@ def replicas() -> Iterator[list[Replica]]:
 
 @pytest.fixture
 def balancer(replicas: list[Replica]) -> Iterator[Balancer]:
+    """A balancer before both replicas."""
     with Balancer() as started:
         started.set_backends(replica.backend for replica in replicas)
         yield started
@@ -136,9 +138,13 @@ def test_a_change_of_mode_cuts_open_connections(balancer: Balancer) -> None:
     connection.request("GET", "/x")
     connection.getresponse().read()
     balancer.mode = Mode.REFUSE
-    with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
+
+    def ask_again() -> None:
         connection.request("GET", "/x")
         connection.getresponse()
+
+    with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
+        ask_again()
     connection.close()
 
 

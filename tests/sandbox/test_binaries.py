@@ -55,6 +55,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
+    """A machine with nothing built."""
     return Machine(tmp_path)
 
 

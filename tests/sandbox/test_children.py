@@ -24,12 +24,24 @@ PARENT = """
 import sys, signal
 from sandbox.children import Children
 children = Children.start()
-code = "import socket,time;s=socket.socket();s.bind(('127.0.0.1',0));s.listen();print(s.getsockname()[1],flush=True);time.sleep(999)"
+code = '''
+import socket, time
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+time.sleep(999)
+'''
 pid = children.spawn("listener", [sys.executable, "-c", code], {})
 while not children.log("listener").read_text().strip():
     pass
 print(children.folder, children.warden_pid, pid, children.log("listener").read_text().strip(), flush=True)
 {then}
+"""
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: print("no", flush=True))
+print("up", flush=True)
+while True:
+    time.sleep(9)
 """
 ENDS = [
     pytest.param("signal.pause()", signal.SIGKILL, id="killed"),
@@ -43,6 +55,7 @@ ENDS = [
 
 @pytest.fixture
 def children() -> Iterator[Children]:
+    """A warden without children."""
     started = Children.start()
     yield started
     started.close()
@@ -109,8 +122,7 @@ def test_a_child_can_be_ended_and_started_again(children: Children, how: str) ->
 
 def test_a_child_that_ignores_the_request_to_stop_is_killed(children: Children) -> None:
     """SIGTERM first, SIGKILL when the time is up."""
-    code = "import signal,time;signal.signal(signal.SIGTERM,lambda *_:print('no',flush=True));print('up',flush=True)\nwhile 1:time.sleep(9)"
-    children.spawn("stubborn", [sys.executable, "-c", code], {}, stop_seconds=1)
+    children.spawn("stubborn", [sys.executable, "-c", STUBBORN], {}, stop_seconds=1)
     wait(lambda: "up" in children.log_tail("stubborn"), 10, "the child is up")
     children.stop("stubborn", 0.3)
     assert children.states()["stubborn"].code == -signal.SIGKILL

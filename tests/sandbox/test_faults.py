@@ -43,6 +43,7 @@ class Upstream(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def proxy() -> Iterator[FaultProxy]:
+    """A proxy in front of a server that works."""
     server = ThreadingHTTPServer((LOOPBACK, 0), Upstream)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))

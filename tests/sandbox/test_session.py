@@ -1,0 +1,59 @@
+"""A sandbox in the background."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.api import Api
+from sandbox.binaries import ensure
+from sandbox.cluster import SandboxOptions
+from sandbox.deadline import wait
+from sandbox.session import SessionError, down, status, up
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A user of their own, who has the built programs of this one."""
+    assets = tmp_path / "assets"
+    assets.mkdir()
+    for program, path in ensure(os.environ).paths.items():
+        (assets / program).symlink_to(path)
+    made = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "KUBEBUILDER_ASSETS": str(assets)}
+    yield made
+    down(made)
+
+
+def test_a_session_lives_until_it_is_ended(environ: dict[str, str]) -> None:
+    """Up, told by status, refused a second time, and down without a trace."""
+    assert status(environ) is None
+    assert down(environ) is False
+    options = SandboxOptions(environ=environ, prometheus=False, alertmanager=False, exporter=False)
+    info = up(options, nodes={"only": {"nvidia.com/gpu": 1}})
+    assert status(environ) == info
+    with pytest.raises(SessionError, match="gpu-tenure sandbox down"):
+        up(options)
+    config = Path(info.kubeconfig).read_text()
+    token = config.split("token: ")[1].split()[0]
+    api = Api(info.api_url, token, Path(info.folder) / "apiserver" / "apiserver.crt")
+    assert [node["metadata"]["name"] for node in api.list("/api/v1/nodes")] == ["only"]
+    api.close()
+    assert info.kubeconfig_of("dev-a").is_file()
+    assert down(environ) is True
+    assert status(environ) is None
+    assert not Path(info.folder).exists()
+
+
+def test_a_killed_session_leaves_nothing_and_misleads_nobody(environ: dict[str, str]) -> None:
+    """The warden ends the rest, and the state file of before counts no more."""
+    options = SandboxOptions(environ=environ, prometheus=False, alertmanager=False, exporter=False)
+    info = up(options, nodes={})
+    os.kill(info.pid, signal.SIGKILL)
+    wait(lambda: not Path(info.folder).exists(), 10, "the folder is gone")
+    wait(lambda: status(environ) is None, 10, "the session is known to have ended")
