@@ -70,7 +70,7 @@ class Replacement(Struct, frozen=True):
     def __str__(self) -> str:
         """The sentence that a user reads, with both values."""
         given = "none" if self.given is None else self.given
-        return f"{short_name(self.label)}: asked {self.asked[:63]!r}, got {given}: {self.why}"
+        return f"{short_name(self.label)}: asked {self.asked[:24]!r}, got {given}: {self.why}"
 
 
 class Admitted(Struct, frozen=True):
@@ -82,7 +82,7 @@ class Admitted(Struct, frozen=True):
 
 
 def policy_terms(policy: GPUPolicy, pod_class: PodClass) -> Terms:
-    """The terms that a policy gives to a class: per field its class's block, else `idle`, else the class's row."""
+    """The terms that a policy gives to a class: per field the class's block, else `idle`, else the row."""
     row = CLASS_ROWS[pod_class]
     fields: dict[str, Any] = {}
     for field in FIELD_LABELS:

@@ -44,10 +44,10 @@ class NoDeadline(StrEnum):
 
 
 class DeadlineDecision(Struct, frozen=True):
-    """What to write: the annotation, `seconds` into the spec (None writes nothing), and what to tell the user.
+    """What to write: the annotation, `seconds` into the spec (None writes nothing), and what to tell.
 
-    `effective` is what the annotation `deadline-seconds` says, None where it is absent: the seconds that count in
-    the end.
+    `effective` is what the annotation `deadline-seconds` says, None where it is absent: the seconds that
+    count in the end.
     """
 
     value: str
@@ -59,9 +59,10 @@ class DeadlineDecision(Struct, frozen=True):
 class DeadlineInput(Struct, frozen=True):
     """What the rule looks at.
 
-    `spec_seconds` is the object's own `activeDeadlineSeconds`; `existing` and `existing_seconds` are the incoming
-    annotations `deadline` and `deadline-seconds`; `enforcing` says whether deadlines are written here; `kueue`
-    whether the object is Kueue's; `scoped_quota` whether a Terminating or NotTerminating ResourceQuota counts GPUs.
+    `spec_seconds` is the object's own `activeDeadlineSeconds`; `existing` and `existing_seconds` are the
+    incoming annotations `deadline` and `deadline-seconds`; `enforcing` says whether deadlines are written
+    here; `kueue` whether the object is Kueue's; `scoped_quota` whether a Terminating or NotTerminating
+    ResourceQuota counts GPUs.
     """
 
     policy: GPUPolicy
@@ -195,16 +196,18 @@ def _without(given: DeadlineInput, reason: NoDeadline, lowest: int) -> DeadlineD
 
 def _decide(given: DeadlineInput, block: Deadline) -> DeadlineDecision:
     """The user's deadline if it is within the maximum, the maximum if it is above, else the default."""
-    own, limit, policy = given.spec_seconds, block.max, given.policy.name
+    own, limit = given.spec_seconds, block.max
     if own is None:
         if not given.enforcing:
             return DeadlineDecision(DeadlineNote.WOULD_INJECT)
-        told = f"activeDeadlineSeconds set to {block.default.seconds} ({block.default}) by policy {policy}"
+        told = (
+            f"activeDeadlineSeconds set to {block.default.seconds}: it ends {block.default} after its start"
+        )
         return _written(DeadlineNote.INJECTED, block.default.seconds, told)
     if own > limit.seconds:
         if not given.enforcing:
             return DeadlineDecision(DeadlineNote.WOULD_LOWER, effective=own)
-        told = f"activeDeadlineSeconds lowered from {own} to {limit.seconds} ({limit}), the maximum of policy {policy}"
+        told = f"activeDeadlineSeconds lowered from {own} to {limit.seconds} ({limit}), the policy's maximum"
         return _written(DeadlineNote.LOWERED, limit.seconds, told)
     standing = {DeadlineNote.INJECTED, DeadlineNote.KEPT, DeadlineNote.LOWERED}
     value = given.existing if given.existing is not None and given.existing in standing else DeadlineNote.KEPT

@@ -74,7 +74,7 @@ def read_priority(obj: Mapping[str, Any]) -> int | None:
 
 
 def read_selector(obj: Mapping[str, Any]) -> Selector | None:
-    """The selector of a policy that may be invalid elsewhere; None, which selects all, if it cannot be read."""
+    """The selector of a policy that may be invalid elsewhere; None, which is all, if it cannot be read."""
     spec = obj.get("spec")
     value = spec.get("namespaceSelector") if isinstance(spec, Mapping) else None
     errors: list[FieldError] = []
@@ -171,7 +171,8 @@ def _read_classes(node: Node) -> tuple[Classes, Node | None]:
 def _read_deadline(node: Node | None, base: Node | None) -> Deadline | None:
     """A deadline block; what it leaves out comes from `base`, then from the defaults table.
 
-    A default of the table gives way to the other value where that one is written; two written values must agree.
+    A default of the table gives way to the other value where that one is written; two written values must
+    agree.
     """
     if node is None:
         # Errors of the base are reported where it is read for itself.

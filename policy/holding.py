@@ -38,11 +38,12 @@ _PROFILE_CEILING: Final = {
 class Holding(Struct, frozen=True):
     """What holds for one pod now.
 
-    `terms` have the action that policy and labels allow, before any ceiling. `skip` says why the pod is not judged
-    at all (Exempt, OptedOut); `observed` why its action is only `observe` (NoTerms, PolicyMissing, PolicyInvalid).
-    `policy` is the policy's name as the pod's label has it, empty without one; `current` is that policy as it is
-    today, the built-in one where it cannot be used. `exempt_until` is set for a pod that asked to be exempt while
-    its policy allows it for a time. `problems` are sentences about labels and annotations that could not count.
+    `terms` have the action that policy and labels allow, before any ceiling. `skip` says why the pod is not
+    judged at all (Exempt, OptedOut); `observed` why its action is only `observe` (NoTerms, PolicyMissing,
+    PolicyInvalid). `policy` is the policy's name as the pod's label has it, empty without one; `current` is
+    that policy as it is today, the built-in one where it cannot be used. `exempt_until` is set for a pod
+    that asked to be exempt while its policy allows it for a time. `problems` are sentences about labels and
+    annotations that could not count.
     """
 
     terms: Terms
@@ -107,14 +108,14 @@ def holding_terms(
 
 
 def ceiling(action: Action, enforcement: Enforcement, profile: Profile, *, dry_run: bool) -> Action:
-    """The most that may be done: the weakest of the terms' action, the namespace, the profile and the flag."""
+    """The most that may be done: the weakest of the action, the namespace, the profile and the flag."""
     namespace = Action.STOP if enforcement is Enforcement.ENABLED else Action.OBSERVE
     flag = Action.OBSERVE if dry_run else Action.STOP
     return weakest(action, namespace, _PROFILE_CEILING[profile], flag)
 
 
 def held_terms(found: LabelledTerms, today: Terms, policy: GPUPolicy, asked: frozenset[str]) -> Terms:
-    """Per field the milder of the pod's label and today's value; what was asked is held to today's bounds instead.
+    """Per field the milder of the label and today's value; what was asked is held to today's bounds instead.
 
     A field without a readable label has today's value.
     """
@@ -135,7 +136,7 @@ def held_terms(found: LabelledTerms, today: Terms, policy: GPUPolicy, asked: fro
 
 
 def milder_terms(found: LabelledTerms, today: Terms) -> Terms:
-    """Per field the milder of two: lower action, longer times, lower utilization, `maximum`, smaller memory."""
+    """Per field the milder: lower action, longer times, lower utilization, `maximum`, smaller memory."""
     action = today.action
     if found.action is not None and not found.exempt:
         action = weakest(found.action, today.action)
@@ -154,7 +155,8 @@ def milder_terms(found: LabelledTerms, today: Terms) -> Terms:
 def milder_memory(label: MemoryLimit | None, today: MemoryLimit | None) -> MemoryLimit | None:
     """The smaller limit; any is milder than none.
 
-    An absolute and a relative one cannot be compared without the device: what the pod was admitted with stays.
+    An absolute and a relative one cannot be compared without the device: what the pod was admitted with
+    stays.
     """
     if label is None or today is None:
         return label or today

@@ -17,8 +17,9 @@ DEFAULT_KEEP: Final = parse_duration(defaults.KEEP_UNTIL)
 class Snooze(Struct, frozen=True):
     """What the annotation `keep-until` comes to.
 
-    `until` is None where it says nothing that can be read, or only the past. `write` is the value that the reaper
-    puts into the annotation, so that a duration starts to run and what is too long is cut once; None leaves it.
+    `until` is None where it says nothing that can be read, or only the past. `write` is the value that the
+    reaper puts into the annotation, so that a duration starts to run and what is too long is cut once; None
+    leaves it.
     """
 
     until: datetime | None = None
@@ -35,8 +36,9 @@ def snooze_of(
 ) -> Snooze:
     """Reads `keep-until`: a time, or a duration from now on.
 
-    A snooze ends at the latest `longest_seconds` after now, and the policy's `keepUntil` (default 72h) after the pod
-    became idle. It never ends earlier because of a bound than it would without a snooze, that is now.
+    A snooze ends at the latest `longest_seconds` after now, and the policy's `keepUntil` (default 72h)
+    after the pod became idle. It never ends earlier because of a bound than it would without a snooze, that
+    is now.
     """
     if value is None:
         return Snooze()
