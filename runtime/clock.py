@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+_BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
 Sleep = Callable[[float], Awaitable[object]]
 """Waits for a number of seconds; `asyncio.sleep` outside of tests."""
 
@@ -31,5 +33,5 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Returns seconds since an arbitrary moment, never going back."""
-        return time.monotonic()
+        """Returns seconds since an arbitrary moment, never going back; time suspended counts where it can."""
+        return time.monotonic() if _BOOT_TIME is None else time.clock_gettime(_BOOT_TIME)

@@ -100,8 +100,8 @@ async def read_list(
 ) -> tuple[str, dict[Key, Entry[T]]]:
     """Reads all pages of one resource version and returns it with what is kept.
 
-    If the API server forgets the version between two pages (410), the list begins again: a mixed one would not
-    be consistent. Raises ApiError or ApiUnreachable.
+    If the API server forgets the version between two pages (410), the list begins again: a mixed one would
+    not be consistent. Raises ApiError or ApiUnreachable.
     """
     for attempt in range(1, LIST_ATTEMPTS + 1):
         try:

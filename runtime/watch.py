@@ -44,12 +44,15 @@ class Change(StrEnum):
 class WatchOptions:
     """How a cache reads.
 
-    Objects per page; seconds without a byte after which a connection counts as dead (bookmarks come every
-    minute); how it waits, and what it draws its jitter from.
+    Objects per page; seconds without a byte after which a connection is dead (bookmarks come every minute);
+    the longest pause between attempts, in seconds; whom to tell of each failure, and once of the success
+    after it (None); how to wait, and what jitter is drawn from.
     """
 
     page_size: int = PAGE_OBJECTS
     idle_timeout: float = IDLE_STREAM_SECONDS
+    longest_pause: float = 60.0
+    on_problem: Callable[[ApiError | ApiUnreachable | None], None] | None = None
     sleep: Sleep = asyncio.sleep
     draw: Callable[[], float] = random.random
 
@@ -58,8 +61,8 @@ class WatchCache(Generic[T]):
     """Holds the kept objects of the collection at `path`, by (namespace, name).
 
     `decode` turns one raw object into what is kept, or None; it may raise msgspec.DecodeError or ValueError,
-    then the object is not kept and is found in `unreadable`. `query` holds label and field selectors. `run` never
-    ends by itself; its failures are in `problem` until the next success.
+    then the object is not kept and is found in `unreadable`. `query` holds label and field selectors. `run`
+    never ends by itself; its failures are in `problem` until the next success.
     """
 
     def __init__(
@@ -72,13 +75,14 @@ class WatchCache(Generic[T]):
         query: Query | None = None,
         options: WatchOptions | None = None,
     ) -> None:
+        self.resource = path.rsplit("/", 1)[-1]
         self.problem: ApiError | ApiUnreachable | None = None
         self._client = client
         self._reader = Reader(path, decode)
         self._clock = clock
         self._query = dict(query or {})
         self._options = options or WatchOptions()
-        self._backoff = Backoff(draw=self._options.draw)
+        self._backoff = Backoff(limit=self._options.longest_pause, draw=self._options.draw)
         self._entries: dict[Key, Entry[T]] = {}
         self._version: str | None = None
         self._contact = -math.inf
@@ -110,7 +114,7 @@ class WatchCache(Generic[T]):
         return self._reader.unreadable
 
     def age(self) -> float:
-        """Returns the seconds since the API server was last heard (list, event, bookmark); infinite before."""
+        """Returns the seconds since the API server was last heard (list, event, bookmark); inf before."""
         return self._clock.monotonic() - self._contact
 
     def get(self, namespace: str, name: str) -> T | None:
@@ -150,7 +154,7 @@ class WatchCache(Generic[T]):
     def _recover(self, error: ApiError | ApiUnreachable) -> float:
         """Decides whether to list again, and returns the seconds to wait before."""
         status = error.status if isinstance(error, ApiError) else 0
-        metrics.WATCH_FAILURES.labels(self._reader.resource, str(status)).inc()
+        metrics.WATCH_FAILURES.labels(self.resource, str(status)).inc()
         pause = self._backoff.next_pause()
         # Failures in a row lead to a new list: it heals a bad version, and polls where no watch works.
         if status == 410 or self._backoff.failures % FAILURES_BEFORE_LIST == 0:
@@ -158,11 +162,11 @@ class WatchCache(Generic[T]):
         if status != 410 and str(error) != str(self.problem):
             log.warning(
                 "watch failed",
-                resource=self._reader.resource,
+                resource=self.resource,
                 error=str(error),
                 pause_seconds=round(pause, 1),
             )
-        self.problem = error
+        self._note(error)
         return pause
 
     async def _list(self, reader: Reader[T]) -> tuple[str, dict[Key, Entry[T]]]:
@@ -178,10 +182,10 @@ class WatchCache(Generic[T]):
             self._apply(key, entry)
         self._version = version
         self._contact = begun
-        self.problem = None
         self._synced.set()
-        metrics.WATCH_LISTS.labels(self._reader.resource).inc()
-        metrics.WATCH_SYNCED.labels(self._reader.resource).set(1)
+        self._note(None)
+        metrics.WATCH_LISTS.labels(self.resource).inc()
+        metrics.WATCH_SYNCED.labels(self.resource).set(1)
 
     async def _follow(self) -> None:
         """Reads one watch to its end; raises ApiError or ApiUnreachable."""
@@ -226,7 +230,13 @@ class WatchCache(Generic[T]):
     def _progressed(self) -> None:
         self._contact = self._clock.monotonic()
         self._backoff.reset()
-        self.problem = None
+        if self.problem is not None:
+            self._note(None)
+
+    def _note(self, problem: ApiError | ApiUnreachable | None) -> None:
+        self.problem = problem
+        if self._options.on_problem is not None:
+            self._options.on_problem(problem)
 
     def _apply(self, key: Key, entry: Entry[T] | None) -> None:
         old = self._entries.pop(key, None)
@@ -242,7 +252,7 @@ class WatchCache(Generic[T]):
             self._tell(Change.ADDED, None, entry.value)
 
     def _tell(self, change: Change, old: T | None, new: T | None) -> None:
-        metrics.WATCH_OBJECTS.labels(self._reader.resource).set(len(self._entries))
+        metrics.WATCH_OBJECTS.labels(self.resource).set(len(self._entries))
         for callback in self._callbacks:
             callback(change, old, new)
 
