@@ -27,9 +27,9 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    By default a leader that vanishes is followed within 18 s, and one that stops within 3 s.
+    """Seconds that a Lease is good for others, for its holder, and between two attempts; how to wait, draw.
 
-    By default who vanishes is followed within 18 s, who that stops within 3 s.
+    By default a leader that vanishes is followed within 18 s, and one that stops within 3 s.
     """
 
     duration: int = 15
