@@ -34,6 +34,10 @@ class Duration(Struct, frozen=True, eq=False):
         """Equal to a duration of as many seconds, however it is spelled."""
         return self.seconds == other.seconds if isinstance(other, Duration) else NotImplemented
 
+    def __ne__(self, other: object) -> bool:
+        """Written out, because Struct brings its own `!=`, which does not follow `==`."""
+        return self.seconds != other.seconds if isinstance(other, Duration) else NotImplemented
+
     def __hash__(self) -> int:
         return hash(self.seconds)
 
