@@ -36,6 +36,10 @@ class MemoryLimit(Struct, frozen=True, eq=False):
             return NotImplemented
         return (self.bytes, self.percent) == (other.bytes, other.percent)
 
+    def __ne__(self, other: object) -> bool:
+        """Written out, because Struct brings its own `!=`, which does not follow `==`."""
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((self.bytes, self.percent))
 
