@@ -1,0 +1,36 @@
+"""Remembers the results of pure functions within bounds; knows nothing of what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Memo(Generic[Result]):
+    """Results by key; where arguments cannot be hashed, they are compared by identity and kept alive.
+
+    When full it forgets everything: simpler than choosing, and one miss is cheap.
+    """
+
+    def __init__(self, limit: int = 4096) -> None:
+        self._limit = limit
+        self._results: dict[Hashable, tuple[tuple[object, ...], Result]] = {}
+
+    def get(self, key: Hashable, same: tuple[object, ...], compute: Callable[[], Result]) -> Result:
+        """The result for `key` and the very objects in `same`, computed if it is not remembered."""
+        # An id is unique only while its object lives, which the entry sees to.
+        full_key = (key, *map(id, same))
+        found = self._results.get(full_key)
+        if found is not None:
+            return found[1]
+        result = compute()
+        if len(self._results) >= self._limit:
+            self._results.clear()
+        self._results[full_key] = (same, result)
+        return result
+
+    def __len__(self) -> int:
+        """How many results are remembered."""
+        return len(self._results)

@@ -1,0 +1,110 @@
+"""Reduces an object to what admission may read and write of it: a small, hashable value; decides nothing.
+
+Two pods that look alike here get the same answer, however different their containers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from policy.keys import (
+    KUEUE_QUEUE_NAME,
+    REAPER_ONLY,
+    SEED_EVICTION_POLICY,
+    TERM_LABELS,
+    Annotation,
+    Label,
+)
+from policy.objects import Job, ObjectMeta, Pod
+
+OWN_LABELS: tuple[str, ...] = tuple(str(key) for key in (Label.POLICY, Label.CLASS, *TERM_LABELS))
+"""The labels that admission writes."""
+
+OWN_ANNOTATIONS: tuple[str, ...] = tuple(
+    str(key) for key in (Annotation.DEADLINE, Annotation.DEADLINE_SECONDS, Annotation.ASKED, *REAPER_ONLY)
+)
+"""The annotations that admission writes or removes."""
+
+READ_ANNOTATIONS = (*OWN_ANNOTATIONS, SEED_EVICTION_POLICY)
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class OwnMetadata(msgspec.Struct, frozen=True):
+    """The part of an object's metadata that concerns us; None where a map is absent or null.
+
+    `exists` is false where the object has no metadata at all.
+    """
+
+    labels: Pairs | None = None
+    annotations: Pairs | None = None
+    exists: bool = True
+
+    def document(self) -> dict[str, Any]:
+        """The same as a JSON document, to compare and to patch."""
+        document: dict[str, Any] = {}
+        if self.labels is not None:
+            document["labels"] = dict(self.labels)
+        if self.annotations is not None:
+            document["annotations"] = dict(self.annotations)
+        return document
+
+
+class OwnPod(msgspec.Struct, frozen=True):
+    """The part of a pod that concerns us; `deadline` in seconds."""
+
+    metadata: OwnMetadata
+    deadline: int | None = None
+    queued: bool = False
+
+
+class OwnJob(msgspec.Struct, frozen=True):
+    """The part of a Job that concerns us; deadlines in seconds."""
+
+    metadata: OwnMetadata
+    template: OwnMetadata
+    deadline: int | None = None
+    template_deadline: int | None = None
+    queued: bool = False
+
+
+def own_pod(pod: Pod, *, metadata_exists: bool = True) -> OwnPod:
+    """Reduces a pod."""
+    metadata = _own_metadata(pod.metadata, OWN_LABELS, exists=metadata_exists)
+    return OwnPod(metadata, pod.spec.active_deadline_seconds, _is_queued(pod.metadata))
+
+
+def own_job(job: Job, *, metadata_exists: bool = True) -> OwnJob:
+    """Reduces a Job; its template's labels are only read, by whoever creates its pods."""
+    template = job.spec.template
+    template_metadata = template.metadata if template is not None else None
+    template_spec = template.spec if template is not None else None
+    return OwnJob(
+        _own_metadata(job.metadata, (), exists=metadata_exists),
+        _own_metadata(template_metadata or ObjectMeta(), (), exists=template_metadata is not None),
+        job.spec.active_deadline_seconds,
+        template_spec.active_deadline_seconds if template_spec is not None else None,
+        _is_queued(job.metadata),
+    )
+
+
+def _own_metadata(metadata: ObjectMeta, labels: Sequence[str], *, exists: bool) -> OwnMetadata:
+    """Keeps the keys that concern us, in a fixed order."""
+    return OwnMetadata(
+        None if metadata.labels is None else _pick(metadata.labels, labels),
+        None if metadata.annotations is None else _pick(metadata.annotations, READ_ANNOTATIONS),
+        exists,
+    )
+
+
+def _pick(values: Mapping[str, str], keys: Sequence[str]) -> Pairs:
+    """The pairs of the given keys that exist; looks up each key, however many values there are."""
+    return tuple([(key, values[key]) for key in keys if key in values])
+
+
+def _is_queued(metadata: ObjectMeta) -> bool:
+    """Whether Kueue manages the object."""
+    return metadata.labels is not None and KUEUE_QUEUE_NAME in metadata.labels

@@ -1,0 +1,138 @@
+"""Turns a plan into a patch that is proven to apply, to last and to be valid; pure, knows no request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from policy.asking import Replacement
+from policy.classes import ClassDecision, ControllerDecision
+from policy.spec import GPUPolicy
+from policy.terms import Terms
+from webhook.answers import PatchOperation
+from webhook.jobs import plan_job
+from webhook.own import OwnJob, OwnMetadata, OwnPod
+from webhook.patch import UnfitPatchError, annotations_bytes, encode_patch, make_patch
+from webhook.pods import plan_pod, pod_remarks
+from webhook.scene import Scene
+from webhook.warnings import fit_warnings
+
+SIGNATURE = "gpu-tenure: "
+"""Begins every warning, so that people know who speaks."""
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """All that follows from what a Scene, a policy and the own part of an object say.
+
+    `patch` is empty where nothing has to change or, with `unfit` saying why, where nothing may be sent.
+    `growth` and `template_growth` are the bytes that annotations gain.
+    """
+
+    deadline: str
+    terms: Terms | None = None
+    patch: tuple[PatchOperation, ...] = ()
+    encoded: bytes = b""
+    unfit: str | None = None
+    warnings: tuple[str, ...] = ()
+    replaced: tuple[Replacement, ...] = ()
+    reasons: tuple[str, ...] = ()
+    growth: int = 0
+    template_growth: int = 0
+    after: OwnPod | None = None
+
+
+def settle_pod(own: OwnPod, decision: ClassDecision, policy: GPUPolicy, scene: Scene) -> Settled:
+    """Settles a pod."""
+    plan = plan_pod(own, decision, policy, scene)
+    terms = plan.admitted.terms
+    reasons = (
+        _terms_sentence(terms, policy),
+        *(str(replacement) for replacement in plan.admitted.replaced),
+        _deadline_sentence(plan.deadline.value, plan.deadline.effective),
+    )
+    settled = Settled(
+        deadline=str(plan.deadline.value),
+        terms=terms,
+        replaced=plan.admitted.replaced,
+        reasons=reasons,
+        growth=_growth(own.metadata, plan.after.metadata),
+        after=plan.after,
+    )
+    lasts = plan_pod(plan.after, decision, policy, scene).after == plan.after
+    remarks = fit_warnings(SIGNATURE + remark for remark in pod_remarks(plan, policy, scene))
+    return _with_patch(settled, _pod_document(own), _pod_document(plan.after), remarks, lasts=lasts)
+
+
+def settle_job(own: OwnJob, controller: ControllerDecision, policy: GPUPolicy, scene: Scene) -> Settled:
+    """Settles a Job."""
+    plan = plan_job(own, controller, policy, scene)
+    settled = Settled(
+        deadline=str(plan.deadline.value),
+        reasons=(_deadline_sentence(plan.deadline.value, plan.deadline.effective),),
+        growth=_growth(own.metadata, plan.after.metadata),
+        template_growth=_growth(own.template, plan.after.template),
+    )
+    lasts = plan_job(plan.after, controller, policy, scene).after == plan.after
+    remarks = fit_warnings([SIGNATURE + plan.deadline.warning] if plan.deadline.warning else [])
+    return _with_patch(settled, _job_document(own), _job_document(plan.after), remarks, lasts=lasts)
+
+
+def _with_patch(
+    settled: Settled, before: dict[str, Any], after: dict[str, Any], remarks: tuple[str, ...], *, lasts: bool
+) -> Settled:
+    """Adds the patch and its warnings, or why there is none."""
+    try:
+        operations = make_patch(before, after)
+    except UnfitPatchError as error:
+        return msgspec.structs.replace(settled, unfit=str(error))
+    if not operations:
+        return settled
+    if not lasts:
+        return msgspec.structs.replace(settled, unfit="deciding again would change the object again")
+    return msgspec.structs.replace(
+        settled, patch=operations, encoded=encode_patch(operations), warnings=remarks
+    )
+
+
+def _terms_sentence(terms: Terms, policy: GPUPolicy) -> str:
+    """What policy and terms come to."""
+    if terms.exempt:
+        return f"policy {policy.name}: exempt"
+    return f"policy {policy.name}: {terms.action} when {terms.describe()}, {terms.grace} after a warning"
+
+
+def _deadline_sentence(value: str, seconds: int | None) -> str:
+    """What the deadline comes to."""
+    return f"deadline: {value}" if seconds is None else f"deadline: {value}, {seconds} s"
+
+
+def _growth(before: OwnMetadata, after: OwnMetadata) -> int:
+    """How many bytes annotations gain; negative if they lose."""
+    return annotations_bytes(dict(after.annotations or ())) - annotations_bytes(
+        dict(before.annotations or ())
+    )
+
+
+def _pod_document(own: OwnPod) -> dict[str, Any]:
+    """The projection of a pod, in the shape of a pod."""
+    document: dict[str, Any] = {"spec": _spec(own.deadline)}
+    if own.metadata.exists:
+        document["metadata"] = own.metadata.document()
+    return document
+
+
+def _job_document(own: OwnJob) -> dict[str, Any]:
+    """The projection of a Job, in the shape of a Job."""
+    template: dict[str, Any] = {"spec": _spec(own.template_deadline)}
+    if own.template.exists:
+        template["metadata"] = own.template.document()
+    document: dict[str, Any] = {"spec": {**_spec(own.deadline), "template": template}}
+    if own.metadata.exists:
+        document["metadata"] = own.metadata.document()
+    return document
+
+
+def _spec(deadline: int | None) -> dict[str, Any]:
+    """The projection of a specification."""
+    return {} if deadline is None else {"activeDeadlineSeconds": deadline}
