@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from policy.quantities import parse_quantity, whole_devices
 from sandbox.activity import unix_time
 
 PREFIX = "sandbox.gpu-tenure.io/"
@@ -137,7 +138,9 @@ def slots_of(node: Node, resource: str) -> list[Slot]:
 def read_node(obj: Mapping[str, Any]) -> Node:
     """Reads a Node object of the API server."""
     allocatable = obj.get("status", {}).get("allocatable") or {}
-    counts = {name: int(value) for name, value in allocatable.items() if DEVICE_NAMES.fullmatch(name)}
+    counts = {
+        name: whole_devices(value) for name, value in allocatable.items() if DEVICE_NAMES.fullmatch(name)
+    }
     annotations = obj["metadata"].get("annotations") or {}
     return Node(obj["metadata"]["name"], counts, int(annotations.get(SPLIT, "1")))
 
@@ -161,8 +164,8 @@ def read_pod(obj: Mapping[str, Any]) -> GpuPod | None:
         start=unix_time(status["startTime"]),
         created=unix_time(metadata["creationTimestamp"]),
         activity=notes.get(ACTIVITY, "busy"),
-        memory=_bytes(memory) if memory else None,
-        vgpu_memory=float(shares[0]) * (1 << 20) if shares else None,
+        memory=float(parse_quantity(memory)) if memory else None,
+        vgpu_memory=float(whole_devices(shares[0])) * (1 << 20) if shares else None,
         exporter=notes.get(EXPORTER, _default_exporter(wants, limits)),
     )
 
@@ -172,7 +175,7 @@ def _wants(spec: Mapping[str, Any]) -> Iterable[tuple[str, str, int]]:
     for container in [*sidecars, *spec["containers"]]:
         resources = container.get("resources") or {}
         for name, value in (resources.get("limits") or resources.get("requests") or {}).items():
-            if DEVICE_NAMES.fullmatch(name) and (count := int(value)):
+            if DEVICE_NAMES.fullmatch(name) and (count := whole_devices(value)):
                 yield container["name"], name, count
 
 
@@ -180,11 +183,3 @@ def _default_exporter(wants: Iterable[tuple[str, str, int]], limits: Iterable[Ma
     if any(name.startswith("amd.com/") for _, name, _ in wants):
         return "amd"
     return "hami" if any(name in limit for limit in limits for name in HAMI_COMPANIONS) else "dcgm"
-
-
-def _bytes(text: str) -> float:
-    found = re.fullmatch(r"(\d+)(Ki|Mi|Gi)?", text)
-    if found is None:
-        msg = f"{MEMORY}: must be a whole number with Ki, Mi or Gi, not {text!r}"
-        raise ValueError(msg)
-    return float(found[1]) * {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, None: 1}[found[2]]

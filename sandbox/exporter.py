@@ -53,6 +53,9 @@ class Exporter:
         return exposition(chain(series, free))
 
     def _changed(self) -> None:
+        if not self.synced:
+            # Half a picture would make it forget who holds what.
+            return
         nodes = [read_node(obj) for obj in self.nodes.objects()]
         pods = [pod for obj in self.pods.objects() if (pod := _readable(obj)) is not None]
         self.census.update(nodes, pods, wall_clock())

@@ -43,8 +43,8 @@ class Mirror:
         reply = self._api.raw("GET", self._path)
         items = reply.json["items"]
         self._objects = {item["metadata"]["uid"]: item for item in items}
-        self._changed()
         self.synced.set()
+        self._changed()
         return str(reply.json["metadata"]["resourceVersion"])
 
     def _watch(self, version: str) -> None:

@@ -1,4 +1,4 @@
-"""A sandbox in the background for people who want to play: one per user, until `down`; installs nothing in it."""
+"""A sandbox in the background for people who want to play: one per user, until `down`."""
 
 from __future__ import annotations
 
