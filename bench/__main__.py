@@ -1,0 +1,83 @@
+"""The command `python -m bench`: reads its flags, runs the benchmark and prints it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from rich.console import Console
+
+from bench import programs
+from bench.admission import CoresError, run
+from bench.gate import DisagreementError
+from bench.report import as_json, show
+from bench.rounds import LoadError, Plan
+from sandbox import binaries
+from sandbox.children import ChildError
+from sandbox.progress import Progress
+from sandbox.toolchain import ToolchainError
+
+FAILURES = (
+    binaries.BuildError,
+    programs.BuildError,
+    ToolchainError,
+    ChildError,
+    CoresError,
+    DisagreementError,
+    LoadError,
+    TimeoutError,
+)
+Number = TypeVar("Number", int, float)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the benchmark; 0 if it could be measured, whatever the figures, 1 if not."""
+    options = _parser().parse_args(arguments)
+    plan = Plan(options.rounds, options.seconds, options.connections)
+    try:
+        found = run(plan, Progress.for_stderr())
+    except FAILURES as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if options.output == "json":
+        print(as_json(found))
+    else:
+        show(found, Console(width=None if sys.stdout.isatty() else 110))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Speed, CPU, latency and memory of the webhook beside two Go webhooks that do the same.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    plan = Plan()
+    add = parser.add_argument
+    add("--rounds", type=_within(int, 1, 15), default=plan.rounds, help="interleaved rounds, 1 to 15")
+    add("--seconds", type=_within(float, 0.2, 5), default=plan.seconds, help="per server and round, to 5")
+    add("--connections", type=_within(int, 1, 64), default=plan.connections, help="kept open, 1 to 64")
+    add("--output", choices=("table", "json"), default="table", help="how the result is printed")
+    return parser
+
+
+def _within(kind: Callable[[str], Number], least: float, most: float) -> Callable[[str], Number]:
+    """Gives a reader of a flag's value that refuses what is out of bounds."""
+
+    def read(text: str) -> Number:
+        msg = f"must be a number from {least:g} to {most:g}"
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(msg) from None
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(msg)
+        return value
+
+    return read
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+"""From samples of interleaved rounds to medians, ratios and verdicts on targets; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import msgspec
+
+OURS = "gpu-tenure"
+CONTROLLER_RUNTIME = "controller-runtime"
+PLAIN = "plain net/http"
+SERVERS = (OURS, CONTROLLER_RUNTIME, PLAIN)
+MEMORY_LIMIT_BYTES = 80_000_000
+
+
+class Sample(msgspec.Struct, frozen=True, rename="camel"):
+    """What the load generator measured of one server in one round."""
+
+    reviews: int
+    seconds: float
+    server_cpu_seconds: float = msgspec.field(name="serverCPUSeconds")
+    load_cpu_seconds: float = msgspec.field(name="loadCPUSeconds")
+    p50_seconds: float
+    p99_seconds: float
+
+
+class Figures(msgspec.Struct, frozen=True, rename="camel"):
+    """One server at one size: medians over the rounds.
+
+    `load_share` is the part of its core that the load generator needed, at most in any round: near 1, it and
+    not the server was the limit.
+    """
+
+    server: str
+    size: str
+    reviews_per_second: float
+    cpu_seconds_per_review: float = msgspec.field(name="cpuSecondsPerReview")
+    p50_seconds: float
+    p99_seconds: float
+    load_share: float
+    rounds: int
+
+
+class Ratio(msgspec.Struct, frozen=True, rename="camel"):
+    """How many times cheaper and faster ours is than a comparator: medians of the ratios within each round.
+
+    `per_core` compares CPU per review (what a core can do), `per_second` the reviews per second as seen.
+    """
+
+    comparator: str
+    size: str
+    per_core: float
+    per_second: float
+    target: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether the target for a core is reached."""
+        return self.per_core >= self.target
+
+
+TARGETS: Mapping[str, float] = {CONTROLLER_RUNTIME: 10.0, PLAIN: 1.3}
+
+
+def summarize(server: str, size: str, samples: Sequence[Sample]) -> Figures:
+    """Gives the medians of one server's rounds."""
+    return Figures(
+        server,
+        size,
+        median(sample.reviews / sample.seconds for sample in samples),
+        median(cpu_per_review(sample) for sample in samples),
+        median(sample.p50_seconds for sample in samples),
+        median(sample.p99_seconds for sample in samples),
+        max(sample.load_cpu_seconds / sample.seconds for sample in samples),
+        len(samples),
+    )
+
+
+def compare(comparator: str, size: str, ours: Sequence[Sample], theirs: Sequence[Sample]) -> Ratio:
+    """Compares round by round, so that what slows the machine down for a while slows both."""
+    pairs = list(zip(ours, theirs, strict=True))
+    return Ratio(
+        comparator,
+        size,
+        median(cpu_per_review(other) / cpu_per_review(own) for own, other in pairs),
+        median((own.reviews / own.seconds) / (other.reviews / other.seconds) for own, other in pairs),
+        TARGETS[comparator],
+    )
+
+
+def cpu_per_review(sample: Sample) -> float:
+    """Gives the user and system seconds that the server spent on one review."""
+    return sample.server_cpu_seconds / sample.reviews

@@ -1,0 +1,112 @@
+"""Shows the figures of a run as tables or JSON; computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from bench.figures import MEMORY_LIMIT_BYTES, OURS, Figures, Ratio
+from bench.processes import Memory
+from bench.rounds import Plan
+
+BUSY_LOAD = 0.9
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Everything that one run found out."""
+
+    plan: Plan
+    figures: tuple[Figures, ...]
+    ratios: tuple[Ratio, ...]
+    memory: dict[str, Memory]
+
+
+def as_json(run: Run) -> str:
+    """Gives the run as one JSON document."""
+    return msgspec.json.format(msgspec.json.encode(run), indent=2).decode()
+
+
+def show(run: Run, console: Console) -> None:
+    """Prints the figures, the ratios beside their targets, and memory."""
+    console.print(_figures_table(run))
+    console.print(_ratios_table(run.ratios))
+    console.print(_memory_line(run.memory))
+    for remark in remarks(run.figures):
+        console.print(f"[yellow]{remark}[/yellow]")
+
+
+def remarks(figures: Sequence[Figures]) -> list[str]:
+    """Says where the load generator rather than the server may have been the limit."""
+    return [
+        f"{one.server}, {one.size}: the load generator used {one.load_share:.0%} of its core;"
+        " trust the CPU per review rather than the rate"
+        for one in figures
+        if one.load_share > BUSY_LOAD
+    ]
+
+
+def _figures_table(run: Run) -> Table:
+    plan = run.plan
+    what = f"medians of {plan.rounds} rounds, {plan.connections} connections, one core each, TLS"
+    title = f"Mutating GPU pods: {what}"
+    table = Table(title=title)
+    table.add_column("server")
+    table.add_column("review")
+    for heading in ("reviews/s", "CPU/review", "p50", "p99", "memory"):
+        table.add_column(heading, justify="right")
+    for one in run.figures:
+        table.add_row(
+            one.server,
+            one.size,
+            f"{one.reviews_per_second:,.0f}",
+            micro(one.cpu_seconds_per_review),
+            milli(one.p50_seconds),
+            milli(one.p99_seconds),
+            mega(run.memory[one.server].peak),
+            style="bold" if one.server == OURS else None,
+        )
+    return table
+
+
+def _ratios_table(ratios: Sequence[Ratio]) -> Table:
+    table = Table(title=f"{OURS} against them: medians of the ratios within each round")
+    table.add_column("against")
+    table.add_column("review")
+    for heading in ("per core (CPU)", "reviews/s", "target per core"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for one in ratios:
+        mark = "[green]reached[/green]" if one.reached else "[red]not reached[/red]"
+        cells = (times(one.per_core), times(one.per_second), f"≥ {one.target:g}", mark)
+        table.add_row(one.comparator, one.size, *cells)
+    return table
+
+
+def _memory_line(memory: dict[str, Memory]) -> str:
+    ours = memory[OURS]
+    mark = "[green]reached[/green]" if ours.peak < MEMORY_LIMIT_BYTES else "[red]not reached[/red]"
+    limit = mega(MEMORY_LIMIT_BYTES)
+    return f"{OURS}: resident {mega(ours.now)}, at most {mega(ours.peak)}; target < {limit}: {mark}"
+
+
+def times(ratio: float) -> str:
+    """Writes a ratio with two digits."""
+    return f"{ratio:.2f}"
+
+
+def micro(seconds: float) -> str:
+    """Writes seconds as microseconds."""
+    return f"{seconds * 1e6:,.0f} µs"
+
+
+def milli(seconds: float) -> str:
+    """Writes seconds as milliseconds."""
+    return f"{seconds * 1e3:.2f} ms"
+
+
+def mega(size_bytes: int) -> str:
+    """Writes bytes as megabytes."""
+    return f"{size_bytes / 1e6:.1f} MB"

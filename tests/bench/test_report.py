@@ -1,0 +1,66 @@
+"""What a person, or a program, reads of a run."""
+
+import json
+from io import StringIO
+
+from rich.console import Console
+
+from bench.figures import CONTROLLER_RUNTIME, OURS, PLAIN, Figures, Ratio
+from bench.processes import Memory
+from bench.report import Run, as_json, show
+from bench.rounds import Plan
+
+
+def run(load_share: float = 0.3, peak: int = 70_000_000) -> Run:
+    """A run with one size."""
+    figures = tuple(
+        Figures(name, "10 kB", 5000.0, 0.0002, 0.0015, 0.004, load_share, 5)
+        for name in (OURS, CONTROLLER_RUNTIME, PLAIN)
+    )
+    ratios = (Ratio(CONTROLLER_RUNTIME, "10 kB", 11.0, 9.5, 10.0), Ratio(PLAIN, "10 kB", 0.8, 0.7, 1.3))
+    return Run(Plan(), figures, ratios, {one.server: Memory(60_000_000, peak) for one in figures})
+
+
+def printed(found: Run) -> str:
+    """The tables as text."""
+    out = StringIO()
+    show(found, Console(file=out, width=110))
+    return out.getvalue()
+
+
+def test_tables_name_each_figure_and_say_which_targets_are_missed() -> None:
+    """A missed target is said as plainly as a reached one."""
+    lines = printed(run()).splitlines()
+    row = next(line for line in lines if OURS in line and "10 kB" in line)
+    assert all(cell in row for cell in ("5,000", "200 µs", "1.50 ms", "4.00 ms", "70.0 MB"))
+    verdicts = [line for line in lines if "≥" in line]
+    assert "11.00" in verdicts[0]
+    assert "not reached" not in verdicts[0]
+    assert "0.80" in verdicts[1]
+    assert "not reached" in verdicts[1]
+
+
+def test_memory_beyond_the_limit_is_said() -> None:
+    """The peak counts, not what is left at the end."""
+    assert "not reached" in printed(run(peak=81_000_000)).splitlines()[-1]
+
+
+def test_a_busy_load_generator_is_remarked() -> None:
+    """Where it was the limit, the rate says nothing of the server."""
+    assert "the load generator used" not in printed(run())
+    assert "the load generator used 95% of its core" in printed(run(load_share=0.95))
+
+
+def test_json_carries_the_same_figures() -> None:
+    """Numbers are in base units."""
+    found = json.loads(as_json(run()))
+    assert found["plan"]["rounds"] == 5
+    assert found["figures"][0]["cpuSecondsPerReview"] == 0.0002
+    assert found["ratios"][0] == {
+        "comparator": CONTROLLER_RUNTIME,
+        "size": "10 kB",
+        "perCore": 11.0,
+        "perSecond": 9.5,
+        "target": 10.0,
+    }
+    assert found["memory"][OURS] == {"now": 60_000_000, "peak": 70_000_000}
