@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from policy.defaults import COVERAGE, FRESH_SCRAPES, FRESH_SECONDS
 from reaper.sources import SOURCES
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -28,9 +29,9 @@ class JudgeSettings(Struct, frozen=True):
         limit_seconds: How long all queries of one observation may take together.
     """
 
-    coverage: float = 0.9
-    fresh_scrapes: int = 3
-    fresh_seconds: float = 90.0
+    coverage: float = COVERAGE
+    fresh_scrapes: int = FRESH_SCRAPES
+    fresh_seconds: float = FRESH_SECONDS
     intervals: dict[str, float] = field(default_factory=dict)
     history: int = 86_400
     points: int = 40_000_000

@@ -48,7 +48,7 @@ class GpuPod(Struct, frozen=True):
 
 
 def gpu_pod(pod: Pod) -> GpuPod | None:
-    """Reads a pod; None if it holds no GPU, or lacks a name, namespace or creation time as no stored pod does."""
+    """Reads a pod; None if it holds no GPU, or lacks the name, namespace or creation time of a stored one."""
     devices = devices_of(pod.spec)
     meta = pod.metadata
     created = _time(meta.creation_timestamp)

@@ -1,4 +1,4 @@
-"""Asks Prometheus, or what speaks its API: full answers or an error, in limited time; knows no metric names."""
+"""Asks Prometheus, or what speaks its API: full answers or an error, in limited time; knows no metrics."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class HttpPrometheus:
         """
         loop = asyncio.get_running_loop()
         try:
-            # Reading is bounded too; this limit is for what a thread cannot bound, such as resolving the name.
+            # Reading is bounded too; this limit is for what a thread cannot bound, such as resolving a name.
             async with asyncio.timeout(self._options.timeout * self._options.concurrency + 5):
                 return await loop.run_in_executor(self._threads, self._ask, expression, at)
         except TimeoutError as error:
@@ -182,7 +182,7 @@ class HttpPrometheus:
             request.headers["Authorization"] = f"Bearer {_secret(options.bearer_token_file)}"
         elif options.username:
             password = _secret(options.password_file) if options.password_file else ""
-            return HTTPBasicAuth(options.username.encode(), password.encode())(request)
+            HTTPBasicAuth(options.username.encode(), password.encode())(request)
         return request
 
     def _check(self, response: requests.Response, **_: object) -> requests.Response:

@@ -1,4 +1,4 @@
-"""Writes the PromQL of one cycle; nothing in it comes from a label value: names are the tables', numbers ours."""
+"""Writes the PromQL of one cycle from the tables' names and our numbers; no label value goes into it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Series(Struct, frozen=True):
 
     @property
     def by(self) -> str:
-        """The labels that are kept: workload and device, never the exporter's, which change when it restarts."""
+        """The labels kept: workload and device, never the exporter's, which change when it restarts."""
         kept = (*self.form.labels, *self.source.device, self.source.instance)
         if self.form.pod:
             kept = (*kept, self.source.virtual, self.source.uid)
@@ -120,8 +120,8 @@ def average(series: Series, window: int, step: float, reach: float) -> str:
 def closer_maximum(series: Series, window: int, step: float, pick: str) -> str:
     """The largest sample that can be true, looking at slices of one interval each.
 
-    A slice has one sample, or two when a scrape was early; `pick` (`max` or `min`) of them is taken, so that the
-    two queries together see every true sample, also beside one that cannot be true.
+    A slice has one sample, or two when a scrape was early; `pick` (`max` or `min`) of them is taken, so that
+    the two queries together see every true sample, also beside one that cannot be true.
     """
     inner = f"{pick}_over_time({series.selector}[{span(step)}]) >= 0 <= {number(series.metric.highest)}"
     return f"max_over_time(({series.largest(inner)})[{span(window)}:{span(step)}])"
@@ -171,7 +171,7 @@ def steps_seen(series: Series, seconds: int, step: float) -> str:
 
 
 def expected_steps(at: float, window: int, step: float) -> int:
-    """How many steps of a subquery lie in the window that ends at `at`: they are multiples of their length."""
+    """How many steps of a subquery lie in the window that ends at `at`: all are multiples of `step`."""
     step_ms = round(step * 1000)
     end = round(at * 1000)
     return max(1, end // step_ms - (end - window * 1000) // step_ms)

@@ -1,10 +1,108 @@
-"""Signals of devices, joined by pod; made from Prometheus' answers, without I/O and without a verdict."""
+"""Signals of devices over one window, joined by pod; plain values, made elsewhere and judged elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
+import msgspec
 from msgspec import Struct
+
+from reaper.sources import Metric, Role, Sharing
+
+PodKey = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+class Reading(Struct, frozen=True):
+    """One metric of one device over the window; values are in the metric's unit.
+
+    Attributes:
+        metric: The row of the exporter's table.
+        source: The exporter.
+        maximum: The largest sample that can be true; None without one.
+        average: The mean of such samples; None where it was not asked for.
+        samples: At how many of the steps such a sample exists.
+        expected: The number of steps; 0 where the interval cannot be told.
+        discarded: In how many slices of one interval a sample was out of range.
+        interval: Seconds between two scrapes; None if it cannot be told.
+        last_sample: When the last sample was taken; None if it is older than Prometheus looks back.
+        last: The last value; None where it was not asked for.
+        above: When the value was last at or above a threshold in percent, by threshold: None if never,
+            absent if that was not asked for.
+        seen_since: Since when there is data without a gap, as far as it was looked for.
+    """
+
+    metric: Metric
+    source: str
+    maximum: float | None = None
+    average: float | None = None
+    samples: int = 0
+    expected: int = 0
+    discarded: int = 0
+    interval: float | None = None
+    last_sample: datetime | None = None
+    last: float | None = None
+    above: Mapping[int, datetime | None] = msgspec.field(default_factory=dict)
+    seen_since: datetime | None = None
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of the steps with a sample that can be true, 0 to 1; None where it cannot be told."""
+        return min(1.0, self.samples / self.expected) if self.expected else None
+
+
+class Device(Struct, frozen=True):
+    """A device, MIG instance or share, as the series of one pod's container name it.
+
+    Attributes:
+        device: The physical device.
+        instance: The part of it, empty for the whole.
+        container: The container, empty where the series do not say.
+        sharing: Whether the series describe a device or a share.
+        virtual: Whether the values are one sharer's part of a device.
+        uid: The pod's UID, empty where the series do not say.
+        readings: By metric.
+    """
+
+    device: str
+    instance: str
+    container: str
+    sharing: Sharing
+    virtual: bool = False
+    uid: str = ""
+    readings: tuple[Reading, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The device with its instance."""
+        return f"{self.device}/{self.instance}" if self.instance else self.device
+
+    def of(self, *roles: Role) -> tuple[Reading, ...]:
+        """The readings of some roles."""
+        return tuple(one for one in self.readings if one.metric.role in roles)
+
+
+class Board(Struct, frozen=True):
+    """What is known of a physical device, whoever uses it.
+
+    Attributes:
+        fault_code: The largest Xid in the window.
+        faults: By how much uncorrectable memory errors rose in the window.
+        moved: The least that the energy counter moved in any part of the window; None without a counter.
+        host: The activity of the whole card.
+        watts: The highest power; None if no metric tells.
+        pods: The pods whose series name the device, by instance.
+        activity: The largest activity in percent of any series that describes the device itself, by instance.
+    """
+
+    fault_code: float = 0.0
+    faults: float = 0.0
+    moved: float | None = None
+    host: tuple[Reading, ...] = ()
+    watts: float | None = None
+    pods: Mapping[str, frozenset[PodKey]] = msgspec.field(default_factory=dict)
+    activity: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
 class Signals(Struct, frozen=True):
@@ -12,6 +110,12 @@ class Signals(Struct, frozen=True):
 
     Attributes:
         seconds: The window.
+        pods: Devices by pod.
+        boards: Physical devices by name.
+        allocated: Pods to which a share was given out, used or not.
     """
 
     seconds: int
+    pods: Mapping[PodKey, tuple[Device, ...]] = msgspec.field(default_factory=dict)
+    boards: Mapping[str, Board] = msgspec.field(default_factory=dict)
+    allocated: frozenset[PodKey] = frozenset()

@@ -15,9 +15,9 @@ class Role(StrEnum):
     """What a metric can say about idleness.
 
     ACTIVITY is compared with the threshold and must agree. HOST is the activity of the physical card, whoever
-    causes it. KERNEL is seconds since the last kernel. MEMORY, FREE and LIMIT are about device memory. FAULT_CODE
-    (non-zero), FAULT_COUNT (moved), ENERGY (stood still) and POWER (above rest) only veto. ALLOCATED tells that a
-    share was given out.
+    causes it. KERNEL is seconds since the last kernel. MEMORY, FREE and LIMIT are about device memory.
+    FAULT_CODE (non-zero), FAULT_COUNT (moved), ENERGY (stood still) and POWER (above rest) only veto.
+    ALLOCATED tells that a share was given out.
     """
 
     ACTIVITY = "activity"
@@ -76,7 +76,7 @@ class Form(Struct, frozen=True):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that name the workload, and the scrape job where labels of a target may look the same."""
+        """The labels that name the workload, and the scrape job where a target's labels may look the same."""
         names = tuple(name for name in (self.namespace, self.pod, self.container) if name)
         return (*names, "job") if self.clashes and not self.exported else names
 

@@ -1,0 +1,111 @@
+"""Reads the labels of Prometheus' answers: whom and what a value describes; knows no roles and no windows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from reaper.prometheus import Sample
+from reaper.queries import Series, interval_of
+from reaper.signals import PodKey
+
+
+class Asked(StrEnum):
+    """What a query asked of the series of a metric."""
+
+    COUNT = "count"
+    LAST_TIME = "last-time"
+    LAST = "last"
+    MAXIMUM = "maximum"
+    VALID = "valid"
+    AVERAGE = "average"
+    CLOSER_HIGH = "closer-high"
+    CLOSER_LOW = "closer-low"
+    DISCARDED = "discarded"
+    MOVED = "moved"
+    MOVED_LAST = "moved-last"
+    ABOVE = "above"
+    FIRST = "first"
+    SEEN = "seen"
+
+
+Key = tuple[Series, Asked, int]
+"""A question: of which series, what, and over how many seconds (or, for ABOVE, above which percent)."""
+
+
+class Place(Struct, frozen=True):
+    """Whom and what one series describes."""
+
+    namespace: str
+    pod: str
+    container: str
+    device: str
+    instance: str
+    virtual: bool
+    uid: str
+    job: str
+
+    @property
+    def key(self) -> PodKey:
+        """The pod."""
+        return self.namespace, self.pod
+
+
+def place_of(series: Series, labels: Mapping[str, str]) -> Place | None:
+    """Reads the labels of a series; None if no device is named."""
+    source, form = series.source, series.form
+    parts = [labels.get(name, "") for name in source.device]
+    if not parts[-1]:
+        return None
+    return Place(
+        namespace=labels.get(form.namespace, ""),
+        pod=labels.get(form.pod, ""),
+        container=labels.get(form.container, ""),
+        device="/".join(part for part in parts if part),
+        instance=labels.get(source.instance, "") if form.pod else "",
+        virtual=bool(labels.get(source.virtual)),
+        uid=labels.get(source.uid, ""),
+        job=labels.get("job", ""),
+    )
+
+
+Table = Mapping[Key, Mapping[Place, float]]
+"""Answers by question, then by what the series describe."""
+
+
+def table_of(answers: Mapping[Key, list[Sample]], exported_jobs: Mapping[str, Collection[str]]) -> Table:
+    """Reads the labels of all answers.
+
+    Where a scrape job keeps the target's own labels, its series without an `exported_pod` are free devices,
+    and their `pod` is the exporter: they are dropped.
+    """
+    table: dict[Key, dict[Place, float]] = {}
+    for key, samples in answers.items():
+        series = key[0]
+        own = () if series.form.exported else exported_jobs.get(series.metric.name, ())
+        rows = table.setdefault(key, {})
+        for sample in samples:
+            place = place_of(series, sample.labels)
+            if place is None or (place.job and place.job in own):
+                continue
+            rows[place] = sample.value
+    return table
+
+
+def intervals(
+    table: Table, series: Series, ranges: Collection[int], given: float | None
+) -> dict[Place, float]:
+    """The scrape interval of each series: detected, but never above the one that is given."""
+    rows = {seconds: table.get((series, Asked.COUNT, seconds), {}) for seconds in ranges}
+    found: dict[Place, float] = {}
+    places: set[Place] = set()
+    for counts in rows.values():
+        places.update(counts)
+    for place in places:
+        detected = interval_of({seconds: counts.get(place, 0) for seconds, counts in rows.items()})
+        known = [value for value in (detected, given) if value is not None]
+        if known:
+            found[place] = min(known)
+    return found
