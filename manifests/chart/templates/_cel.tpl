@@ -24,8 +24,8 @@ neither the cost limit nor the API server's time depends on what somebody sends.
 */}}
 {{- define "gpu-tenure.cel.isGPU" -}}
 [{{ . }}.?containers, {{ . }}.?initContainers].exists(containers,
-  optional.ofNonZeroValue(containers.orValue([])).hasValue() && (containers.value().size() > 1000 || containers.value().exists(container,
+  optional.ofNonZeroValue(containers.orValue([])).hasValue() && (containers.value().size() > 300 || containers.value().exists(container,
     [container.?resources.?limits, container.?resources.?requests].exists(amounts,
-      amounts.hasValue() && (amounts.value().size() > 64 || amounts.value().exists(name,
+      amounts.hasValue() && (amounts.value().size() > 16 || amounts.value().exists(name,
         name.contains('/') && name.matches(r'{{ include "gpu-tenure.cel.resourcePattern" . }}')))))))
 {{- end }}

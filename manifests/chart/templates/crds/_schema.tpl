@@ -1,13 +1,19 @@
 {{/* Parts of the schemas that occur more than once. */}}
 
+{{- define "gpu-tenure.cel.durationPattern" -}}
+'^([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?$'
+{{- end }}
+
 {{/* A span of time. Argument: the description. */}}
 {{- define "gpu-tenure.schema.duration" -}}
 type: string
 description: {{ . | quote }}
 maxLength: 40
 x-kubernetes-validations:
-  - rule: self != '' && self.matches('^([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?$')
+  - rule: self != '' && self.matches({{ include "gpu-tenure.cel.durationPattern" . }})
     message: must be a duration such as 90m, 2h or 1d12h
+  - rule: {{ include "gpu-tenure.cel.seconds" "self" }} <= 315360000
+    message: must be at most ten years (3650d)
 {{- end }}
 
 {{/* The same, longer than nothing. */}}
@@ -49,10 +55,16 @@ properties:
     description: What must be below, the maximum or the average of the samples in the window.
   memory:
     x-kubernetes-int-or-string: true
+    maxLength: 40
     description: Idle only if the device's memory in use is below this too, as a quantity (500Mi) or of the device's or vGPU's limit (5%). Left out, memory is not looked at.
     x-kubernetes-validations:
-      - rule: "type(self) == int ? self > 0 : string(self).matches('^[0-9]{1,12}([.][0-9]{1,9})?(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$') || string(self).matches('^([1-9]|[1-9][0-9]|100)%$')"
-        message: must be a quantity such as 500Mi, or a percentage such as 5%
+      # The first pattern bounds the exponent: reading a number with millions of digits would take for ever.
+      - rule: >-
+          type(self) == int ? self > 0 && self <= 1152921504606846976 :
+          string(self).matches('^([1-9]|[1-9][0-9]|100)%$') ||
+          string(self).matches('^[+]?[0-9.]{1,20}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$') && isQuantity(string(self)) &&
+          quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1Ei'))
+        message: must be a quantity such as 500Mi, at most 1Ei, or a percentage from 1% to 100%
   grace:
     {{- include "gpu-tenure.schema.duration" "From the warning to the action." | nindent 4 }}
   warmUp:
@@ -65,19 +77,39 @@ type: object
 description: {{ . | quote }}
 properties:
   default:
-    {{- include "gpu-tenure.schema.positiveDuration" "What a pod or Job without a deadline of its own gets; 7d if left out." | nindent 4 }}
+    {{- include "gpu-tenure.schema.positiveDuration" "What a pod or Job without a deadline of its own gets; 7d (or max, if that is less) if left out." | nindent 4 }}
   max:
-    {{- include "gpu-tenure.schema.positiveDuration" "The longest deadline one may ask for; 14d if left out." | nindent 4 }}
+    {{- include "gpu-tenure.schema.positiveDuration" "The longest deadline one may ask for; 14d (or default, if that is more) if left out." | nindent 4 }}
   jobs:
     type: string
     enum: [job, pod, none]
     description: Where a Job's deadline is written. job (the default) bounds the whole Job, pod every single pod of it, none neither.
 x-kubernetes-validations:
   - rule: >-
-      {{ include "gpu-tenure.cel.seconds" "(has(self.default) ? self.default : '7d')" }} <=
-      {{ include "gpu-tenure.cel.seconds" "(has(self.max) ? self.max : '14d')" }}
-    message: must not be above max (14d if left out)
+      !has(self.default) || !has(self.max) ||
+      {{ include "gpu-tenure.cel.seconds" "self.default" }} <=
+      {{ include "gpu-tenure.cel.seconds" "self.max" }}
+    message: must not be longer than max
     fieldPath: .default
+{{- end }}
+
+{{- define "gpu-tenure.cel.keyPattern" -}}
+'^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'
+{{- end }}
+
+{{/* A map of labels. */}}
+{{- define "gpu-tenure.schema.labels" -}}
+type: object
+maxProperties: 50
+additionalProperties:
+  type: string
+  maxLength: 63
+  x-kubernetes-validations:
+    - rule: self.matches('^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$')
+      message: must be a valid label value
+x-kubernetes-validations:
+  - rule: self.all(key, key.size() <= 317 && key.matches({{ include "gpu-tenure.cel.keyPattern" . }}))
+    message: must have valid label keys
 {{- end }}
 
 {{/* A label selector as Kubernetes reads it. Argument: the description. */}}
@@ -87,9 +119,7 @@ description: {{ . | quote }}
 x-kubernetes-map-type: atomic
 properties:
   matchLabels:
-    type: object
-    maxProperties: 50
-    additionalProperties: {type: string, maxLength: 63}
+    {{- include "gpu-tenure.schema.labels" . | nindent 4 }}
   matchExpressions:
     type: array
     maxItems: 50
@@ -97,7 +127,12 @@ properties:
       type: object
       required: [key, operator]
       properties:
-        key: {type: string, minLength: 1, maxLength: 317}
+        key:
+          type: string
+          maxLength: 317
+          x-kubernetes-validations:
+            - rule: self.matches({{ include "gpu-tenure.cel.keyPattern" . }})
+              message: must be a valid label key
         operator: {type: string, enum: [In, NotIn, Exists, DoesNotExist]}
         values:
           type: array

@@ -1,6 +1,7 @@
 {{/*
 What the guards share. They name their keys one by one and look them up with `?[]`: a loop over a pod's labels takes the
-API server half a minute on a pod with very many, a look-up nothing.
+API server half a minute on a pod with very many, a look-up nothing. A variable never holds an optional: a selection from one finds
+nothing, without an error.
 */}}
 
 {{- define "gpu-tenure.guard.labels" -}}
