@@ -43,8 +43,10 @@ def parse_quantity(value: str | float | None) -> Fraction:
     if match is None or not text:
         raise FormatError(_MALFORMED)
     part = match["part"] or ""
-    mantissa = int(f"0{match['whole']}{part}")
-    amount = _scaled(Fraction(mantissa, 10 ** len(part)), match["suffix"])
+    digits, suffix = f"{match['whole']}{part}", match["suffix"]
+    if not digits and not _is_zero_without_digits(suffix):
+        raise FormatError(_MALFORMED)
+    amount = _scaled(Fraction(int(digits or "0"), 10 ** len(part)), suffix)
     return -amount if match["sign"] == "-" else amount
 
 
@@ -76,11 +78,23 @@ def _text_of(value: object) -> str:
     return text
 
 
+def _is_zero_without_digits(suffix: str) -> bool:
+    """Whether the API server reads a quantity without any digit (`.`, `Ki`) as 0; not with every suffix."""
+    return suffix not in {"Pi", "Ei"} and _exponent(suffix) >= _DECIMAL["n"]
+
+
+def _exponent(suffix: str) -> int:
+    """The decimal exponent of a suffix, 0 for a binary one."""
+    if suffix in _BINARY:
+        return 0
+    return _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+
+
 def _scaled(amount: Fraction, suffix: str) -> Fraction:
     """The amount times its suffix, rounded up to billionths."""
     if suffix in _BINARY:
         return min(_rounded_up(amount * 2 ** _BINARY[suffix]), Fraction(_MAX_BINARY))
-    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+    exponent = _exponent(suffix)
     if abs(exponent) > MAX_EXPONENT:
         raise FormatError(f"must have an exponent between -{MAX_EXPONENT} and {MAX_EXPONENT}")
     return _rounded_up(amount * Fraction(10) ** exponent)
