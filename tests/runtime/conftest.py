@@ -1,0 +1,296 @@
+"""A fake API server that can misbehave, and a time that tests move by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from certs.issue import issue_ca, issue_leaf
+from runtime.kube import KubeClient
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class FakeTime:
+    """A clock and a sleep that share one time, which only moves by `advance` or, if `auto`, by sleeping."""
+
+    def __init__(self, *, auto: bool) -> None:
+        self.auto = auto
+        self.seconds = 1000.0
+        self.slept: list[float] = []
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def now(self) -> datetime:
+        """Returns the fake wall-clock time."""
+        return datetime(2025, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        """Returns the fake monotonic time."""
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits until the time has moved on so far."""
+        self.slept.append(seconds)
+        if self.auto:
+            self.seconds += seconds
+            await asyncio.sleep(0)
+            return
+        future = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self.seconds + seconds, future))
+        await future
+
+    async def advance(self, seconds: float) -> None:
+        """Moves the time on, waking the sleepers in their order and letting each run as far as it can."""
+        end = self.seconds + seconds
+        await settle()
+        while due := sorted(
+            (item for item in self._sleepers if item[0] <= end and not item[1].done()),
+            key=lambda item: item[0],
+        ):
+            self.seconds, future = due[0]
+            future.set_result(None)
+            await settle()
+        self.seconds = end
+        self._sleepers = [item for item in self._sleepers if not item[1].done()]
+
+
+async def settle(turns: int = 30) -> None:
+    """Lets everything that can run, run."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+class FakeApi:
+    """An HTTP server whose answers are scripted by method and path; the last answer of a script repeats."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[tuple[str, str, dict[str, str], dict[str, str], bytes]] = []
+        self._scripts: dict[tuple[str, str, bool], list[Answer]] = {}
+        self._release = asyncio.Event()
+
+    def on(self, method: str, path: str, *answers: Answer, watch: bool = False) -> None:
+        """Scripts the answers to requests of this method and path (`watch`: those with watch=true)."""
+        self._scripts[method, path, watch] = list(answers)
+
+    def seen(self, method: str, path: str, *, watch: bool = False) -> list[dict[str, str]]:
+        """Returns the queries of the requests that came."""
+        return [
+            query
+            for verb, seen_path, query, _, _ in self.requests
+            if (verb, seen_path) == (method, path) and (query.get("watch") == "true") == watch
+        ]
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answers by the script."""
+        query = dict(request.query)
+        body = await request.read()
+        self.requests.append((request.method, request.path, query, dict(request.headers), body))
+        script = self._scripts.get((request.method, request.path, query.get("watch") == "true"))
+        if not script:
+            return web.Response(status=404, text="404 page not found")
+        answer = script.pop(0) if len(script) > 1 else script[0]
+        return await answer(request)
+
+    def release(self) -> None:
+        """Lets all hanging answers go."""
+        self._release.set()
+
+    def json(self, content: object, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+        """An answer in JSON."""
+
+        async def answer(_: web.Request) -> web.StreamResponse:
+            return web.json_response(content, status=status, headers=headers)
+
+        return answer
+
+    def text(
+        self, content: str, status: int = 200, content_type: str = "text/html", **headers: str
+    ) -> Answer:
+        """An answer in any other type."""
+
+        async def answer(_: web.Request) -> web.StreamResponse:
+            names = {name.replace("_", "-"): value for name, value in headers.items()}
+            return web.Response(text=content, status=status, content_type=content_type, headers=names)
+
+        return answer
+
+    def hang(self) -> Answer:
+        """Never answers."""
+
+        async def answer(_: web.Request) -> web.StreamResponse:
+            await self._release.wait()
+            return web.Response(status=500)
+
+        return answer
+
+    def reset(self) -> Answer:
+        """Cuts the connection before any answer."""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response(status=500)
+
+        return answer
+
+    def truncated(self, content: str) -> Answer:
+        """Promises more bytes than it sends."""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            response.content_length = len(content) + 100
+            await response.prepare(request)
+            await response.write(content.encode())
+            assert request.transport is not None
+            request.transport.close()
+            return response
+
+        return answer
+
+    def stream(self, *chunks: str | dict[str, Any], then: str = "stay") -> Answer:
+        """A watch: JSON events or raw chunks, then `stay` open, `end`, `cut` the connection."""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await response.prepare(request)
+            for chunk in chunks:
+                text = chunk if isinstance(chunk, str) else json.dumps(chunk) + "\n"
+                await response.write(text.encode())
+            if then == "stay":
+                await self._release.wait()
+            if then == "cut":
+                assert request.transport is not None
+                request.transport.abort()
+            return response
+
+        return answer
+
+
+async def _serve(api: FakeApi, context: ssl.SSLContext | None) -> web.AppRunner:
+    app = web.Application(client_max_size=64 * 1024 * 1024)
+    app.router.add_route("*", "/{path:.*}", api.handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    scheme = "https" if context else "http"
+    api.url = f"{scheme}://127.0.0.1:{runner.addresses[0][1]}"
+    return runner
+
+
+@pytest.fixture
+async def fake_api() -> AsyncIterator[FakeApi]:
+    """A fake API server over plain HTTP."""
+    api = FakeApi()
+    runner = await _serve(api, None)
+    yield api
+    api.release()
+    await runner.cleanup()
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """The files of a CA, a leaf for 127.0.0.1 and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    now = datetime.now(UTC)
+    ca = issue_ca("test", now, 1)
+    leaf = issue_leaf(ca, [], ["127.0.0.1"], now, 1)
+    files = (folder / "ca.pem", folder / "tls.crt", folder / "tls.key")
+    for path, content in zip(files, (ca.cert_pem, leaf.cert_pem, leaf.key_pem), strict=True):
+        path.write_bytes(content)
+    return files
+
+
+@pytest.fixture
+async def secure_api(authority: tuple[Path, Path, Path]) -> AsyncIterator[FakeApi]:
+    """A fake API server over TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority[1], authority[2])
+    api = FakeApi()
+    runner = await _serve(api, context)
+    yield api
+    api.release()
+    await runner.cleanup()
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a kubeconfig for a server, a user and optional cluster fields, and returns its path."""
+
+    def write(server: str, user: dict[str, Any] | None = None, **cluster: object) -> Path:
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+            "users": [{"name": "u", "user": user or {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(content))
+        return path
+
+    return write
+
+
+@pytest.fixture
+async def client(fake_api: FakeApi, kubeconfig: Callable[..., Path]) -> AsyncIterator[KubeClient]:
+    """A client of the plain fake API server whose calls may take half a second."""
+    async with await KubeClient.connect(kubeconfig(fake_api.url), timeout=0.5) as connected:
+        yield connected
+
+
+@pytest.fixture
+def fake_time() -> FakeTime:
+    """A time that sleeping moves at once."""
+    return FakeTime(auto=True)
+
+
+@pytest.fixture
+def manual_time() -> FakeTime:
+    """A time that only the test moves."""
+    return FakeTime(auto=False)
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], Awaitable[None]]:
+    """Waits until a condition holds, at most five seconds."""
+
+    async def wait(condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(5):
+            while not condition():
+                await asyncio.sleep(0.002)
+
+    return wait
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Callable[[Any], asyncio.Task[Any]]]:
+    """Starts coroutines; those that still run at the end of the test are cancelled."""
+    tasks: list[asyncio.Task[Any]] = []
+
+    def begin(coroutine: Any) -> asyncio.Task[Any]:
+        tasks.append(asyncio.create_task(coroutine))
+        return tasks[-1]
+
+    yield begin
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A loopback port on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
