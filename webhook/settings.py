@@ -1,0 +1,115 @@
+"""Every setting of the webhook, documented field by field; does not know where values come from."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from policy import defaults
+from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
+from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
+from policy.profile import Profile
+from runtime.settings import Names, Seconds, Settings
+from webhook.scene import AdmissionSettings
+from webhook.server import Limits
+
+ENV_PREFIX = "GPU_TENURE_WEBHOOK_"
+Port = Annotated[int, Field(ge=0, le=65535)]
+Wait = Annotated[Seconds, Field(ge=0)]
+_LIMITS = Limits()
+
+
+class WebhookSettings(Settings):
+    """What an administrator may choose."""
+
+    profile: Profile = Field(
+        Profile.OBSERVE, description="How far the installation goes", examples=["observe, warn or enforce"]
+    )
+    tls_cert: Path | None = Field(
+        None, description="Serving certificate with its chain, PEM; read again when it changes"
+    )
+    tls_key: Path | None = Field(None, description="Private key of the certificate, PEM")
+    host: str = Field("0.0.0.0", description="Address that reviews come to", examples=["127.0.0.1"])
+    port: Port = Field(8443, description="Port of the same; 0 takes a free one", examples=["8443"])
+    ops_host: str = Field(
+        "0.0.0.0", description="Address of /healthz, /readyz and /metrics", examples=["127.0.0.1"]
+    )
+    ops_port: Port = Field(9443, description="Port of the same; 0 takes a free one", examples=["9443"])
+    kubeconfig: Path | None = Field(
+        None, description="Kubeconfig; otherwise KUBECONFIG or the pod's own account"
+    )
+    context: str | None = Field(None, description="Context of the kubeconfig", examples=["production"])
+    excluded_namespaces: Names = Field(
+        DEFAULT_EXCLUDED_NAMESPACES, description="Namespaces left alone", examples=["kube-system,monitoring"]
+    )
+    trusted_controllers: Names = Field(
+        DEFAULT_TRUSTED_CONTROLLERS,
+        description="Accounts whose controller references count",
+        examples=["system:serviceaccount:kubeflow:training-operator"],
+    )
+    namespace_wait_milliseconds: int = Field(
+        round(defaults.NAMESPACE_WAIT_SECONDS * 1000),
+        ge=0,
+        le=1000,
+        description="How long a review waits for the watch to bring a new namespace",
+        examples=["250"],
+    )
+    body_limit_bytes: int = Field(
+        _LIMITS.body_bytes, ge=1024, description="The largest review", examples=["7340032"]
+    )
+    body_timeout: Annotated[Seconds, Field(ge=1)] = Field(
+        round(_LIMITS.body_seconds), description="How long a body may take to arrive", examples=["5s"]
+    )
+    keep_alive: Annotated[Seconds, Field(ge=120)] = Field(
+        round(_LIMITS.keep_alive_seconds),
+        description="How long an idle connection stays; API servers keep theirs for 90s",
+        examples=["150s"],
+    )
+    in_flight: int = Field(
+        _LIMITS.in_flight, ge=1, description="Reviews at once; more are told to come again", examples=["256"]
+    )
+    drain: Wait = Field(
+        8, description="How long to go on serving after SIGTERM, until nobody sends any more", examples=["8s"]
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="auto is readable on a terminal and JSON elsewhere", examples=["json"]
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least level that is logged", examples=["debug"]
+    )
+
+    @model_validator(mode="after")
+    def _has_a_certificate(self) -> Self:
+        """The API server speaks TLS only; without it nothing but a test on this machine may listen."""
+        if (self.tls_cert is None) != (self.tls_key is None):
+            msg = "tls_cert and tls_key are given together"
+            raise ValueError(msg)
+        if self.tls_cert is None and not _is_loopback(self.host):
+            msg = "tls_cert and tls_key are required, except on a loopback host"
+            raise ValueError(msg)
+        return self
+
+    def admission(self) -> AdmissionSettings:
+        """The part that decisions depend on; our own namespace is always left alone."""
+        excluded = frozenset((*self.excluded_namespaces, OWN_NAMESPACE))
+        return AdmissionSettings(self.profile, excluded, self.trusted_controllers)
+
+    def limits(self) -> Limits:
+        """The part that the server keeps to."""
+        return Limits(
+            body_bytes=self.body_limit_bytes,
+            body_seconds=self.body_timeout,
+            keep_alive_seconds=self.keep_alive,
+            in_flight=self.in_flight,
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
