@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import TypeVar
 
 from runtime.clock import SystemClock
@@ -16,6 +17,11 @@ _CLOCK = SystemClock()
 def monotonic() -> float:
     """Seconds of a clock that never goes back; only differences mean something."""
     return _CLOCK.monotonic()
+
+
+def utc_now() -> datetime:
+    """The time of day, aware, in UTC."""
+    return _CLOCK.now()
 
 
 def wall_clock() -> float:

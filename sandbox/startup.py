@@ -63,7 +63,11 @@ def wait_ready(children: Children, layout: Layout, part: str) -> None:
         children.check(part)
         return answers(url)
 
-    wait(ready, READY_SECONDS, f"{part} is ready; its log ends with:\n{children.log_tail(part)}")
+    try:
+        wait(ready, READY_SECONDS, f"{part} is ready")
+    except TimeoutError as error:
+        msg = f"{error}; its log ends with:\n{children.log_tail(part)}"
+        raise TimeoutError(msg) from error
 
 
 def answers(url: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from sandbox.cluster import Sandbox, SandboxOptions
+from sandbox.install import Installation, install_chart
 
 PREFER_OTHERS = {"key": "sandbox.gpu-tenure.io/shared", "effect": "PreferNoSchedule"}
 SPLIT = "sandbox.gpu-tenure.io/split"
@@ -64,3 +65,12 @@ def make_namespace(sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator
 def namespace(make_namespace: Callable[..., str]) -> str:
     """The name of a fresh namespace without labels of ours."""
     return make_namespace()
+
+
+@pytest.fixture(scope="session")
+def installation(sandbox: Sandbox) -> Installation:
+    """The chart, installed once with the profile `observe`; no component runs until a test starts it.
+
+    Whoever changes values or starts components puts things back, because all tests share it.
+    """
+    return install_chart(sandbox)

@@ -1,0 +1,179 @@
+"""Installs the very chart that users install, and runs its components as processes as its Deployments would.
+
+The one difference: the webhook is called at a loopback URL, where a balancer plays its Service.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from certs.issue import issue_ca, issue_leaf
+from sandbox.balancer import Backend, Balancer
+from sandbox.cluster import Sandbox
+from sandbox.deadline import utc_now, wait
+from sandbox.ports import LOOPBACK
+from sandbox.startup import ROOT, answers
+from sandbox.users import SYSTEM_NAMESPACE
+
+RELEASE = "gpu-tenure"
+CHART = ROOT / "manifests" / "chart"
+READY_SECONDS = 60.0
+STOP_SECONDS = 20.0
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Command:
+    """How a Deployment runs its container: arguments of `gpu-tenure`, and environment."""
+
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+class Installation:
+    """An installed chart with the components that were started for it. Make it with `install_chart`."""
+
+    def __init__(self, sandbox: Sandbox, chart: Path, balancer: Balancer, tls: Path) -> None:
+        self.sandbox = sandbox
+        self.balancer = balancer
+        self.tls = tls
+        self.values: dict[str, Any] = {}
+        self.webhooks: dict[str, Backend] = {}
+        self._chart = chart
+
+    def upgrade(self, values: Values) -> None:
+        """Installs the chart, or changes its values; what `values` does not name stays as it was."""
+        self.values = merge(self.values, values)
+        helm = ("upgrade", RELEASE, str(self._chart), "--install", "--create-namespace")
+        self.sandbox.helm(
+            *helm, f"--namespace={SYSTEM_NAMESPACE}", f"--values={self._values_file(self.values)}"
+        )
+
+    def uninstall(self) -> None:
+        """Ends the components and removes the release; its definitions stay, as the chart says."""
+        self.stop_webhooks()
+        self.sandbox.helm("uninstall", RELEASE, f"--namespace={SYSTEM_NAMESPACE}", "--wait")
+
+    def command(self, component: str) -> Command:
+        """Reads from the rendered chart how its Deployment runs a component."""
+        values = merge(self.values, {"deployments": {"enabled": True}})
+        helm = ("template", RELEASE, str(self._chart), f"--namespace={SYSTEM_NAMESPACE}")
+        rendered = self.sandbox.helm(*helm, f"--values={self._values_file(values)}").stdout
+        return deployment_command(rendered, f"{RELEASE}-{component}")
+
+    def start_webhooks(self, replicas: int = 2, args: Sequence[str] = (), env: Values | None = None) -> None:
+        """Starts more replicas of the webhook behind the balancer and returns when all are ready."""
+        command = self.command("webhook")
+        for _ in range(replicas):
+            port, ops_port = self.sandbox.free_port(), self.sandbox.free_port()
+            name = f"webhook-{port}"
+            tls = (f"--tls-cert={self.tls / 'tls.crt'}", f"--tls-key={self.tls / 'tls.key'}")
+            listen = (f"--host={LOOPBACK}", f"--port={port}", f"--ops-port={ops_port}")
+            self._spawn(name, "webhook", command, (*tls, *listen, *args), env or {})
+            self.webhooks[name] = Backend(LOOPBACK, port, f"http://{LOOPBACK}:{ops_port}/readyz")
+        self._wait_ready(*self.webhooks)
+        self.balancer.set_backends(self.webhooks.values())
+
+    def stop_webhooks(self, names: Sequence[str] = (), seconds: float = STOP_SECONDS) -> None:
+        """Stops some or all replicas as a roll-out does: out of the Service first, then SIGTERM."""
+        for name in tuple(names or self.webhooks):
+            self.webhooks.pop(name)
+            self.balancer.set_backends(self.webhooks.values(), wait_ready=0)
+            self.sandbox.stop(name, seconds)
+
+    def start_reaper(self, *args: str, env: Values | None = None, name: str = "reaper") -> str:
+        """Starts a reaper on the sandbox's Prometheus; gives its ops server's address, once it answers."""
+        ops_port = self.sandbox.free_port()
+        own = (f"--prometheus-url={self.sandbox.prometheus_url}", f"--ops-port={ops_port}")
+        self._spawn(name, "reaper", self.command("reaper"), (*own, *args), env or {})
+        url = f"http://{LOOPBACK}:{ops_port}"
+
+        def alive() -> bool:
+            self.sandbox.children.check(name)
+            return answers(f"{url}/healthz")
+
+        wait(alive, READY_SECONDS, f"{name} answers; see {self.sandbox.log(name)}")
+        return url
+
+    def _spawn(self, name: str, component: str, command: Command, args: Sequence[str], env: Values) -> None:
+        kubeconfig = f"--kubeconfig={self.sandbox.kubeconfig(component)}"
+        argv = [sys.executable, "-m", "cli", *command.args, kubeconfig, *args]
+        self.sandbox.spawn(name, argv, {**command.env, **env}, stop_seconds=STOP_SECONDS)
+
+    def _wait_ready(self, *names: str) -> None:
+        def ready() -> bool:
+            for name in names:
+                self.sandbox.children.check(name)
+            return all(answers(self.webhooks[name].ready_url) for name in names)
+
+        wait(ready, READY_SECONDS, "all replicas of the webhook are ready")
+
+    def _values_file(self, values: Values) -> Path:
+        path = self.sandbox.dir / "values.json"
+        path.write_text(json.dumps(values))
+        return path
+
+
+def install_chart(sandbox: Sandbox, values: Values | None = None, chart: Path = CHART) -> Installation:
+    """Installs the chart into the sandbox, without Deployments; nothing runs until it is started."""
+    tls = sandbox.dir / "webhook-tls"
+    tls.mkdir(exist_ok=True)
+    write_certificates(tls, utc_now())
+    balancer = Balancer(sandbox.free_port())
+    sandbox.on_close(balancer.close)
+    installation = Installation(sandbox, chart, balancer, tls)
+    bundle = base64.b64encode((tls / "ca.crt").read_bytes()).decode()
+    own = {
+        "deployments": {"enabled": False},
+        "webhook": {"url": balancer.url()},
+        "tls": {"caBundle": bundle},
+        "reaper": {"prometheusURL": sandbox.prometheus_url},
+    }
+    installation.upgrade(merge(own, values or {}))
+    return installation
+
+
+def write_certificates(folder: Path, now: datetime) -> None:
+    """Writes a CA (`ca.crt`) and a leaf (`tls.crt`, `tls.key`) for the Service's name and for loopback."""
+    ca = issue_ca("gpu-tenure sandbox", now, days=2)
+    names = [f"gpu-tenure-webhook.{SYSTEM_NAMESPACE}.svc", "localhost"]
+    leaf = issue_leaf(ca, names, [LOOPBACK], now, days=2)
+    (folder / "ca.crt").write_bytes(ca.cert_pem)
+    (folder / "tls.crt").write_bytes(leaf.cert_pem)
+    (folder / "tls.key").write_bytes(leaf.key_pem)
+
+
+def deployment_command(rendered: str, name: str) -> Command:
+    """Finds a Deployment among rendered manifests and reads how it runs its first container."""
+    for obj in yaml.safe_load_all(rendered):
+        if obj and obj["kind"] == "Deployment" and obj["metadata"]["name"] == name:
+            container = obj["spec"]["template"]["spec"]["containers"][0]
+            env = {one["name"]: _env_value(one, name) for one in container.get("env") or []}
+            return Command(tuple(container.get("args") or ()), env)
+    msg = f"the chart renders no Deployment {name}"
+    raise ValueError(msg)
+
+
+def _env_value(entry: Values, name: str) -> str:
+    path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+    known = {"metadata.namespace": SYSTEM_NAMESPACE, "metadata.name": name}
+    return known[path] if path else str(entry.get("value", ""))
+
+
+def merge(below: Values, above: Values) -> dict[str, Any]:
+    """Merges values as Helm does: mappings by key, everything else replaced."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        merged[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+    return merged
