@@ -47,7 +47,7 @@ KINDS = (
         "dev-{variant}@example.com",
         "kubectl-client-side-apply",
         "OnFailure",
-        labels={"app": "finetune", "gpu-tenure.io/idle-after": "90m"},
+        labels={"app": "finetune", "gpu-tenure.io/idle-after": "9{variant}m"},
         annotations={"example.com/run": UID, "example.com/settings": "lr-3e-4"},
         deadline=86_400,
     ),
@@ -57,6 +57,7 @@ KINDS = (
         "kube-controller-manager",
         "Never",
         controller=("batch/v1", "Job", "pretrain"),
+        annotations={"gpu-tenure.io/deadline": "job", "gpu-tenure.io/deadline-seconds": "604800"},
         labels={
             "batch.kubernetes.io/job-name": "pretrain-{variant}",
             "batch.kubernetes.io/controller-uid": UID,

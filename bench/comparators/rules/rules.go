@@ -16,7 +16,6 @@ const Prefix = "gpu-tenure.io/"
 const (
 	Deadline        = Prefix + "deadline"
 	DeadlineSeconds = Prefix + "deadline-seconds"
-	RequestedBy     = Prefix + "requested-by"
 	Asked           = Prefix + "asked"
 	IdleAfter       = Prefix + "idle-after"
 )
@@ -88,7 +87,7 @@ func Decide(policy *Policy, facts Facts) Outcome {
 			Prefix + "idle-grace":       terms.Grace,
 			Prefix + "idle-warm-up":     terms.WarmUp,
 		},
-		Annotations: map[string]string{RequestedBy: facts.Username},
+		Annotations: map[string]string{},
 	}
 	if asked {
 		outcome.Annotations[Asked] = "idle-after"
@@ -125,20 +124,28 @@ func admittedAfter(policy *Policy, given, asked string) (string, bool) {
 }
 
 func decideDeadline(policy *Policy, controller, class string, facts Facts, outcome *Outcome) {
-	own := facts.DeadlineSeconds
-	switch {
-	case controller != "" && own == nil:
-		outcome.Annotations[Deadline] = "none: ControllerOwned"
-	case class != "batch" && own == nil:
-		outcome.Annotations[Deadline] = "none: ClassNotBatch"
+	job := controller == "batch/Job"
+	if job && facts.Annotations[Deadline] == "job" {
+		return // the Job's template has marked the pod with all that there is to say
+	}
+	note, effective := "kept", facts.DeadlineSeconds
+	switch own := facts.DeadlineSeconds; {
+	case own == nil && job:
+		note = "none: JobUnmarked"
+	case own == nil && controller != "":
+		note = "none: ControllerOwned"
+	case own == nil && class != "batch":
+		note = "none: ClassNotBatch"
 	case own == nil:
-		outcome.Annotations[Deadline] = "injected"
-		outcome.Seconds = &policy.DeadlineDefault
+		note, effective = "injected", &policy.DeadlineDefault
+		outcome.Seconds = effective
 	case controller == "" && class == "batch" && *own > policy.DeadlineMax:
-		outcome.Annotations[Deadline] = "lowered"
-		outcome.Seconds = &policy.DeadlineMax
-	default:
-		outcome.Annotations[Deadline] = "kept"
+		note, effective = "lowered", &policy.DeadlineMax
+		outcome.Seconds = effective
+	}
+	outcome.Annotations[Deadline] = note
+	if effective != nil {
+		outcome.Annotations[DeadlineSeconds] = strconv.FormatInt(*effective, 10)
 	}
 }
 
