@@ -1,7 +1,7 @@
 """Decides whether a whole cycle is too suspect to act on; must not know pods, Prometheus or a clock.
 
-The brake looks at sums of devices only. It engages when too much changes at once, and lets go when that has been over
-for a while, or when an administrator says so.
+The brake looks at sums of devices only. It engages when too much changes at once, and lets go when that has
+been over for a while, or when an administrator says so.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Brake(Struct, frozen=True):
         conditions: The conditions that hold now, waived ones left out.
         engaged_at: Since when the brake holds; None if it does not.
         last_true: When a condition last held.
-        waived: Conditions an administrator released while they held; each counts again after it was false once.
+        waived: Conditions an administrator released while they held; each counts again after it was false
+            once.
         sentence: Why it holds, for people.
     """
 

@@ -1,4 +1,7 @@
-"""Chooses among due candidates within the limits; must not know why a candidate is due or how it is acted on."""
+"""Chooses among due candidates within the limits.
+
+Must not know why a candidate is due or how it is acted on.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ class Choice(Struct, frozen=True):
 
 
 def waste(group: Group, now: datetime) -> float:
-    """Gives the device-seconds a group has been idle for: since its last pod became idle, times its devices."""
+    """Gives the device-seconds a group has been idle for.
+
+    Since its last pod became idle, times its devices.
+    """
     starts = [
         member.verdict.idle_since for member in group.members if member.verdict and member.verdict.idle_since
     ]
@@ -39,7 +45,10 @@ def ordered(groups: Iterable[Group], now: datetime) -> tuple[Group, ...]:
 
 
 def hourly_devices(groups: Collection[Group], judged_devices: int, limits: Limits) -> int:
-    """Gives the devices that may be taken within the span: a share, or the largest candidate if that is more."""
+    """Gives the devices that may be taken within the span.
+
+    A share, or the largest candidate if that is more.
+    """
     share = judged_devices * limits.device_percent // 100
     return max([share, *(group.devices for group in groups)])
 
@@ -53,8 +62,8 @@ def choose(
 ) -> Choice:
     """Chooses greedily, most waste first.
 
-    A group that the device limit holds back also holds back those behind it: otherwise small groups would use up what a
-    large one waits for, hour after hour.
+    A group that the device limit holds back also holds back those behind it: otherwise small groups would use
+    up what a large one waits for, hour after hour.
     """
     budget = hourly_devices(candidates, judged_devices, limits)
     since = now - timedelta(seconds=limits.device_seconds)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from policy import defaults
+
 
 class BrakeLimits(Struct, frozen=True, kw_only=True):
     """When a cycle is suspect as a whole.
@@ -18,13 +20,13 @@ class BrakeLimits(Struct, frozen=True, kw_only=True):
         release_seconds: Release when the condition has been false for this long.
     """
 
-    idle_percent: int = 20
-    idle_minimum: int = 8
-    idle_seconds: int = 900
-    unknown_percent: int = 30
-    fall_percent: int = 20
-    fall_seconds: int = 3600
-    release_seconds: int = 900
+    idle_percent: int = round(defaults.BRAKE_IDLE_SHARE * 100)
+    idle_minimum: int = defaults.BRAKE_IDLE_DEVICES
+    idle_seconds: int = defaults.BRAKE_IDLE_SECONDS
+    unknown_percent: int = round(defaults.BRAKE_UNKNOWN_SHARE * 100)
+    fall_percent: int = round(defaults.BRAKE_FALL_SHARE * 100)
+    fall_seconds: int = defaults.BRAKE_FALL_SECONDS
+    release_seconds: int = defaults.BRAKE_RELEASE_SECONDS
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -35,8 +37,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         actions_per_namespace: Actions in one namespace and cycle.
         actions_per_owner: Actions on one root owner within `owner_seconds`; beyond, it is only warned.
         owner_seconds: The span of `actions_per_owner`.
-        device_percent: Share of the judged devices that may be taken within `device_seconds`; the largest single
-            candidate may always be.
+        device_percent: Share of the judged devices that may be taken within `device_seconds`; the largest
+            single candidate may always be.
         device_seconds: The span of `device_percent`.
         idle_verdicts: Idle verdicts in a row before a warning.
         snooze_seconds: The longest snooze, from the moment it is seen.
@@ -44,13 +46,13 @@ class Limits(Struct, frozen=True, kw_only=True):
         refusal_seconds: Wait after a refusal that a retry cannot change.
     """
 
-    actions_per_cycle: int = 5
-    actions_per_namespace: int = 2
+    actions_per_cycle: int = defaults.ACTIONS_PER_CYCLE
+    actions_per_namespace: int = defaults.ACTIONS_PER_NAMESPACE
     actions_per_owner: int = 1
-    owner_seconds: int = 86_400
-    device_percent: int = 10
+    owner_seconds: int = defaults.OWNER_PAUSE_SECONDS
+    device_percent: int = round(defaults.HOURLY_SHARE * 100)
     device_seconds: int = 3600
-    idle_verdicts: int = 2
-    snooze_seconds: int = 86_400
+    idle_verdicts: int = defaults.IDLE_VERDICTS_BEFORE_WARNING
+    snooze_seconds: int = defaults.SNOOZE_SECONDS
     budget_seconds: int = 300
     refusal_seconds: int = 3600

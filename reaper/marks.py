@@ -4,8 +4,8 @@ Three annotations carry it, so that a new process forgets nothing:
 
 | idle-since | warned-uid | reclaim-at | means |
 |---|---|---|---|
-| set | – | – | seen Idle by a run of `--once`; the next run may warn |
-| set | this pod's | – | warned; nothing will be done to the pod |
+| set | - | - | seen Idle by a run of `--once`; the next run may warn |
+| set | this pod's | - | warned; nothing will be done to the pod |
 | set | this pod's | set | warned; the action is due at `reclaim-at` |
 
 Anything else (another pod's UID, an unreadable time, a start before the pod itself) is no mark.
@@ -23,7 +23,7 @@ from policy.errors import FormatError
 from policy.keys import REAPER_ONLY, Annotation
 from policy.terms import Terms
 from policy.verdicts import VerdictKind
-from reaper.judge import Verdict
+from reaper.evidence import Verdict
 from reaper.pods import GpuPod
 
 CLOCK_SKEW = timedelta(minutes=5)
@@ -79,8 +79,9 @@ def annotations_of(mark: Mark | None, uid: str) -> dict[str, Any]:
 def same_stretch(mark: Mark, verdict: Verdict, terms: Terms, last_idle: datetime | None) -> bool:
     """True if the idleness seen now is the one the mark speaks of, without a gap nobody looked at.
 
-    An Idle verdict vouches for all of its window. When the mark was written its stretch was at least `after` long, and
-    `last_idle` is until when this process saw no break since; the window of today's verdict must reach back to either.
+    An Idle verdict vouches for all of its window. When the mark was written its stretch was at least `after`
+    long, and `last_idle` is until when this process saw no break since; the window of today's verdict must
+    reach back to either.
     """
     if verdict.kind is not VerdictKind.IDLE or verdict.idle_since is None:
         return False

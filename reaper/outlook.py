@@ -1,4 +1,7 @@
-"""Decides what the verdicts of one group of pods lead to; must not know other groups, limits of the cycle or a clock."""
+"""Decides what the verdicts of one group of pods lead to.
+
+Must not know other groups, limits of the cycle or a clock.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ def left_alone(subject: Subject, reason: Reason, sentence: str = "") -> Outlook:
 
 
 def due_time(mark: Mark, terms: Terms, resumed_at: datetime | None) -> datetime:
-    """Gives when the action of a warning is due: never within a grace that was lengthened, or that a pause covered."""
+    """Gives when the action of a warning is due.
+
+    Never within a grace that was lengthened, or that a pause covered.
+    """
     latest = [mark.reclaim_at or mark.idle_since, mark.idle_since + terms.after.delta + terms.grace.delta]
     if resumed_at is not None:
         latest.append(resumed_at + terms.grace.delta)
@@ -79,7 +85,7 @@ def whole(time: datetime) -> datetime:
 
 def _common(group: Group, records: Collection[Record], limits: Limits, now: datetime) -> _Common:
     restless = [one for one in group.members if not one.idle or one.skip not in {None, Reason.SNOOZED}]
-    snoozes = [one.snooze.until for one in group.members if one.snooze and one.snooze.holds(now)]
+    snoozes = [one.snooze.until for one in group.members if one.snooze.until and one.snooze.until > now]
     since = now - timedelta(seconds=limits.owner_seconds)
     recreates = other_actions(records, group.root.uid, group.uids, since) >= limits.actions_per_owner
     return _Common(

@@ -1,8 +1,8 @@
 """Finds the root owner of a pod by following controller references; must not know verdicts or limits.
 
-The chain ends at the object without a controller, at one that may not be read, or at one that is gone: what is known up
-to there is the root. A shorter chain only makes groups smaller in name, never joins pods of different owners, and an
-unread ReplicaSet counts as a run, which protects more than a Deployment does.
+The chain ends at the object without a controller, at one that may not be read, or at one that is gone: what
+is known up to there is the root. A shorter chain only makes groups smaller in name, never joins pods of
+different owners, and an unread ReplicaSet counts as a run, which protects more than a Deployment does.
 """
 
 from __future__ import annotations
@@ -118,9 +118,7 @@ class OwnerResolver:
         for _ in range(LONGEST_CHAIN):
             if reference is None:
                 break
-            root = Root(
-                reference.api_version, reference.kind, pod.namespace, reference.name, reference.uid
-            )
+            root = Root(reference.api_version, reference.kind, pod.namespace, reference.name, reference.uid)
             if root.untouchable:
                 break
             reference = await self._controller_of(root, now)

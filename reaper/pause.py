@@ -1,7 +1,7 @@
 """Reads and writes the switch that stops every warning and action; must not know what it stops.
 
-The switch is a ConfigMap. Whatever cannot be understood counts as paused: a reaper that is not sure that it may act
-does not.
+The switch is a ConfigMap. Whatever cannot be understood counts as paused: a reaper that is not sure that it
+may act does not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decides what one cycle does: a pure function of verdicts, records, limits and the time.
 
-It must not read a clock, a pod or Prometheus, and does nothing itself. The same function plans for a dry run and for real.
-The order of its input does not matter.
+It must not read a clock, a pod or Prometheus, and does nothing itself. The same function plans for a dry run
+and for real. The order of its input does not matter.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _choose(
     limits: Limits,
     now: datetime,
 ) -> tuple[tuple[Group, ...], list[Skip]]:
-    ready, skips = _without_waiting(due, records, limits, now)
+    ready, skips = _without_waiting(due, records, situation, limits, now)
     if holds:
         held = holds[0]
         skips.extend(Skip(one, held.reason, held.sentence) for group in ready for one in group.members)
@@ -98,23 +98,34 @@ def _choose(
 
 
 def _without_waiting(
-    due: Iterable[Group], records: Collection[Record], limits: Limits, now: datetime
+    due: Iterable[Group],
+    records: Collection[Record],
+    situation: Situation,
+    limits: Limits,
+    now: datetime,
 ) -> tuple[list[Group], list[Skip]]:
     by_uid = {record.pod_uid: record for record in records}
     ready: list[Group] = []
     skips: list[Skip] = []
     for group in due:
-        waiting = [
-            wait
-            for uid in sorted(group.uids)
-            if uid in by_uid and (wait := waits(by_uid[uid], limits, now)) is not None
-        ]
-        if waiting:
-            reason, sentence = waiting[0]
-            skips.extend(Skip(member, reason, sentence) for member in group.members)
-        else:
+        waiting = [_wait(uid, by_uid.get(uid), situation, limits, now) for uid in sorted(group.uids)]
+        found = next((wait for wait in waiting if wait is not None), None)
+        if not all(member.may_act_now for member in group.members):
+            found = Reason.OUTSIDE_WINDOW, ""
+        if found is None:
             ready.append(group)
+        else:
+            skips.extend(Skip(member, *found) for member in group.members)
     return ready, skips
+
+
+def _wait(
+    uid: str, record: Record | None, situation: Situation, limits: Limits, now: datetime
+) -> tuple[Reason, str] | None:
+    again = situation.not_before.get(uid)
+    if again is not None and now < again:
+        return Reason.BACKING_OFF, f"tried again after {again:%H:%M:%SZ}"
+    return waits(record, limits, now) if record is not None else None
 
 
 def waits(record: Record, limits: Limits, now: datetime) -> tuple[Reason, str] | None:
@@ -146,14 +157,14 @@ def _sorted_steps(steps: Iterable[Step]) -> tuple[Step, ...]:
     return tuple(sorted(steps, key=lambda step: step.subject.key))
 
 
-def _keeps(
-    subjects: Iterable[Subject], holds: tuple[Hold, ...], situation: Situation
-) -> tuple[Keep, ...]:
+def _keeps(subjects: Iterable[Subject], holds: tuple[Hold, ...], situation: Situation) -> tuple[Keep, ...]:
     if not situation.writable or any(hold.freezes for hold in holds):
         return ()
     found = [
-        Keep(one, one.snooze.rewrite)
+        Keep(one, one.snooze.write, one.snooze.problem)
         for one in subjects
-        if one.snooze and one.snooze.rewrite and one.ceiling is not Action.OBSERVE and one.holds_devices
+        if (one.snooze.write or one.snooze.problem)
+        and one.ceiling is not Action.OBSERVE
+        and one.holds_devices
     ]
     return tuple(sorted(found, key=lambda keep: keep.subject.key))

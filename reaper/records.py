@@ -1,7 +1,7 @@
-"""The GPUReclaim records: one per pod acted on, written before and completed after; must not know what decides.
+"""The GPUReclaim records: one per pod acted on, written before, completed after; must not know who decides.
 
-A record's name comes from the pod's UID, so that two reapers can never both begin with the same pod, and its phase tells a
-new reaper how far the old one came. Records are the memory of the limits.
+A record's name comes from the pod's UID, so that two reapers can never both begin with the same pod, and its
+phase tells a new reaper how far the old one came. Records are the memory of the limits.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from policy.durations import format_time, parse_time
 from policy.errors import FormatError
+from policy.keys import API_VERSION
 from runtime.kube import MERGE_PATCH, ApiError, KubePort
 
-GROUP_VERSION = "gpu-tenure.io/v1alpha1"
 KIND = "GPUReclaim"
 PLURAL = "gpureclaims"
-ALL = f"/apis/{GROUP_VERSION}/{PLURAL}"
+ALL = f"/apis/{API_VERSION}/{PLURAL}"
 
 
 class Phase(StrEnum):
@@ -69,6 +69,11 @@ class Record(Struct, frozen=True, kw_only=True):
     def counted(self) -> bool:
         """True if the limits count it."""
         return self.phase in COUNTED
+
+    @property
+    def acted_at(self) -> datetime:
+        """From when the limits count it: from the acceptance, which may come long after the decision."""
+        return (self.completed_at or self.decided_at) if self.phase is Phase.ACCEPTED else self.decided_at
 
 
 class _Pod(Struct, frozen=True):
@@ -151,7 +156,7 @@ def other_actions(
         {
             record.decided_at
             for record in records
-            if record.owner_uid == owner_uid and record.counted and record.decided_at > since
+            if record.owner_uid == owner_uid and record.counted and record.acted_at > since
         }
         - own
     )
@@ -159,7 +164,7 @@ def other_actions(
 
 def devices_taken(records: Collection[Record], since: datetime) -> int:
     """Sums the devices of the actions decided after `since`."""
-    return sum(record.devices for record in records if record.counted and record.decided_at > since)
+    return sum(record.devices for record in records if record.counted and record.acted_at > since)
 
 
 def expired(records: Collection[Record], now: datetime, keep_seconds: int) -> tuple[Record, ...]:
@@ -213,7 +218,7 @@ class RecordStore:
     async def begin(self, record: Record, spec: Mapping[str, Any]) -> Record:
         """Writes a record before the action; gives the existing one if there is one."""
         body = {
-            "apiVersion": GROUP_VERSION,
+            "apiVersion": API_VERSION,
             "kind": KIND,
             "metadata": {"name": record.name, "namespace": record.namespace},
             "spec": spec,
@@ -235,7 +240,7 @@ class RecordStore:
         status = {"phase": phase.value, "message": message[:1024], "completedAt": format_time(now)}
         path = f"{_path(record)}/status"
         await self._client.request("PATCH", path, body={"status": status}, content_type=MERGE_PATCH)
-        return msgspec.structs.replace(record, phase=phase, message=message, completed_at=now)
+        return structs.replace(record, phase=phase, message=message, completed_at=now)
 
     async def remove(self, record: Record) -> None:
         """Deletes a record; one that is gone is no error."""
@@ -247,8 +252,34 @@ class RecordStore:
 
 
 def _collection(namespace: str) -> str:
-    return f"/apis/{GROUP_VERSION}/namespaces/{namespace}/{PLURAL}"
+    return f"/apis/{API_VERSION}/namespaces/{namespace}/{PLURAL}"
 
 
 def _path(record: Record) -> str:
     return f"{_collection(record.namespace)}/{record.name}"
+
+
+class ShadowRecords:
+    """The RecordsPort of a dry run: reads the real records, keeps its own to itself."""
+
+    def __init__(self, real: RecordsPort) -> None:
+        self._real = real
+        self._own: dict[str, Record] = {}
+
+    async def fetch(self) -> Collection[Record]:
+        """Gives the real records and those that a real run would have written."""
+        found = {record.name: record for record in await self._real.fetch()}
+        return tuple((found | self._own).values())
+
+    async def begin(self, record: Record, spec: Mapping[str, Any]) -> Record:  # noqa: ARG002 - the port's
+        """Remembers a record; gives the existing one if there is one."""
+        return self._own.setdefault(record.name, record)
+
+    async def complete(self, record: Record, phase: Phase, message: str, now: datetime) -> Record:
+        """Remembers how the action would have gone."""
+        done = structs.replace(record, phase=phase, message=message, completed_at=now)
+        self._own[record.name] = done
+        return done
+
+    async def remove(self, record: Record) -> None:
+        """Deletes nothing."""

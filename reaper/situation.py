@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ class Situation(Struct, frozen=True, kw_only=True):
         brake: The brake, after this cycle's sample.
         quiet_until: No new warning and no action before; None for a run of `--once`.
         slow_until: No action before, because the API server asked for it.
+        not_before: Pods, by UID, whose action waits for an answer of the API server to age.
         once: True if nothing is remembered between cycles but what is written on pods.
         judged_devices: Devices with a verdict.
         writable: False if this reaper may write nothing on any pod.
@@ -29,6 +31,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     brake: Brake = Brake()
     quiet_until: datetime | None = None
     slow_until: datetime | None = None
+    not_before: Mapping[str, datetime] = {}
     once: bool = False
     judged_devices: int = 0
     writable: bool = True

@@ -1,4 +1,7 @@
-"""The parts of a plan, as values: what is written on pods, what is done, what is left alone and why; decides nothing."""
+"""The parts of a plan, as values: what is written on pods, what is done, what is left alone and why.
+
+Decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,11 @@ class Step(Struct, frozen=True):
 
 
 class Keep(Struct, frozen=True):
-    """A user's `keep-until` to be rewritten as this time."""
+    """A user's `keep-until`: the time to be written instead, and what its user should know about it."""
 
     subject: Subject
-    text: str
+    text: str | None
+    problem: str | None = None
 
 
 class Skip(Struct, frozen=True):

@@ -7,13 +7,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from policy.snooze import Snooze
+from policy.spec import BUILT_IN, GPUPolicy
 from policy.terms import Action, Terms
 from policy.verdicts import Reason, VerdictKind
-from reaper.judge import Verdict
+from reaper.evidence import Verdict
 from reaper.marks import Mark
 from reaper.owners import Root
 from reaper.pods import GpuPod
-from reaper.snooze import Snooze
 
 KEPT_BY = frozenset({Reason.FINISHED, Reason.TERMINATING})
 """Skips of pods that hold no device any more, or soon will not: they protect nobody."""
@@ -25,12 +26,13 @@ class Subject(Struct, frozen=True, kw_only=True):
     Attributes:
         pod: The pod.
         root: Its root owner.
-        policy: Name of the policy that applies.
+        policy: The policy that applies, as it is today.
         terms: The terms that hold for it now; None if nothing can be said.
         ceiling: The strongest action allowed.
         skip: Why it is left alone whatever its verdict; None if it is not.
         verdict: What Prometheus shows; None if it was not judged.
-        snooze: The user's snooze, bounded.
+        snooze: The user's snooze, bounded; its `until` is None if nothing keeps the pod now.
+        may_act_now: False outside of the policy's act window.
         mark: What was written on it before.
         last_idle: Until when this process has seen it Idle without a break.
         streak: Idle verdicts in a row, this one included.
@@ -38,12 +40,13 @@ class Subject(Struct, frozen=True, kw_only=True):
 
     pod: GpuPod
     root: Root
-    policy: str
-    terms: Terms | None
-    ceiling: Action
+    policy: GPUPolicy = BUILT_IN
+    terms: Terms | None = None
+    ceiling: Action = Action.OBSERVE
     skip: Reason | None = None
     verdict: Verdict | None = None
-    snooze: Snooze | None = None
+    snooze: Snooze = Snooze()
+    may_act_now: bool = True
     mark: Mark | None = None
     last_idle: datetime | None = None
     streak: int = 0

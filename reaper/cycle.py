@@ -1,0 +1,242 @@
+"""One cycle: observe, judge, plan, look again, act, report.
+
+Must not know when it runs or what is behind its ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from enum import StrEnum
+
+import structlog
+
+from policy.verdicts import Reason, VerdictKind
+from reaper import metrics, report
+from reaper.backfill import backfill_of
+from reaper.brakes import Brake, Sample, advance
+from reaper.evicting import Evictor
+from reaper.limits import BrakeLimits, Limits
+from reaper.marking import Marker
+from reaper.memory import Memory
+from reaper.observation import Observation
+from reaper.owners import OwnersUnreadableError
+from reaper.pause import Pause
+from reaper.plan import Plan, plan
+from reaper.pods import GpuPod
+from reaper.ports import Ports
+from reaper.recheck import Recheck
+from reaper.reclaim import closings
+from reaper.records import Record, expired
+from reaper.report import Reporter
+from reaper.settings import ReaperSettings
+from reaper.situation import Situation
+from reaper.subjects import Subject
+from reaper.survey import Rules, is_judged, judged, survey
+from reaper.turning import turned_idle
+from runtime.kube import ApiError, ApiUnreachable
+
+log = structlog.get_logger(__name__)
+REMOVALS_PER_CYCLE = 50
+NOT_SYNCED = "NotSynced"
+API_UNAVAILABLE = "ApiUnavailable"
+
+
+class CycleResult(StrEnum):
+    """How a cycle ended."""
+
+    COMPLETE = "complete"
+    HELD = "held"
+    NOT_LEADING = "not_leading"
+
+
+class Cycle:
+    """The cycles of one process."""
+
+    def __init__(
+        self, ports: Ports, settings: ReaperSettings, memory: Memory, reporter: Reporter, *, once: bool
+    ) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._memory = memory
+        self._reporter = reporter
+        self._once = once
+        self._limits: Limits = settings.limits()
+        self._brake_limits: BrakeLimits = settings.brake_limits()
+        self._rules = Rules(
+            profile=settings.profile,
+            excluded_namespaces=frozenset(settings.excluded_namespaces),
+            snooze_seconds=settings.snooze,
+        )
+        self._marker = Marker(ports, memory, reporter, settings.contact)
+        recheck = Recheck(ports, memory, self._rules)
+        self._evictor = Evictor(ports, memory, reporter, recheck, self._limits, settings.contact)
+
+    async def run(self, quiet_until: datetime | None = None) -> CycleResult:
+        """Runs one cycle; whatever is missing makes it hold."""
+        if not self._ports.leading():
+            return CycleResult.NOT_LEADING
+        now = self._ports.clock.now()
+        unready = self._ports.unready()
+        if unready is not None:
+            return self._held(NOT_SYNCED, (unready,))
+        try:
+            return await self._run(now, quiet_until)
+        except (ApiError, ApiUnreachable, OwnersUnreadableError) as error:
+            return self._held(API_UNAVAILABLE, (str(error),))
+
+    async def _run(self, now: datetime, quiet_until: datetime | None) -> CycleResult:
+        pause = await self._ports.pause(now)
+        records = await self._ports.records.fetch()
+        pods = tuple(self._ports.pods())
+        subjects = await self._survey(pods, now)
+        observation = await self._observe(subjects, now)
+        if observation is not None and not observation.complete:
+            return self._held(observation.problem or Reason.PARTIAL_ANSWER, observation.problems)
+        self._reporter.cycle_problem(None)
+        first = not any(seen.kind for seen in self._memory.seen.values())
+        turned = 0
+        judged_subjects = []
+        for subject in subjects:
+            after, turns = self._judge(subject, observation, first=first, now=now)
+            judged_subjects.append(after)
+            turned += turns
+        situation = self._situation(judged_subjects, turned, pause, quiet_until, now)
+        planned = plan(judged_subjects, records, situation, self._limits, now)
+        self._report(judged_subjects, planned)
+        await self._act(planned, records, now)
+        await self._keep_house(judged_subjects, pods, records, situation, now)
+        self._memory.forget_others({pod.uid for pod in pods}, now)
+        report.complete(self._ports.clock.now())
+        return CycleResult.COMPLETE
+
+    def _held(self, problem: str, sentences: Collection[str]) -> CycleResult:
+        self._reporter.cycle_problem(problem, sentences)
+        metrics.CYCLES.labels("held").inc()
+        return CycleResult.HELD
+
+    async def _survey(self, pods: Collection[GpuPod], now: datetime) -> list[Subject]:
+        roots = await self._ports.owners.roots(pods, now)
+        policies = self._ports.policies()
+        self._memory.meet((pod.uid for pod in pods), now)
+        return [
+            survey(
+                pod,
+                roots[pod.uid],
+                self._memory.mark_of(pod),
+                self._ports.namespace(pod.namespace),
+                policies,
+                self._rules,
+                now,
+            )
+            for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
+        ]
+
+    async def _observe(self, subjects: Collection[Subject], now: datetime) -> Observation | None:
+        terms = [one.terms for one in subjects if is_judged(one) and one.terms is not None]
+        return await self._ports.observe(terms, now) if terms else None
+
+    def _judge(
+        self, subject: Subject, observation: Observation | None, *, first: bool, now: datetime
+    ) -> tuple[Subject, int]:
+        """Gives the judged subject, and the devices that turned idle with it."""
+        if observation is None or subject.terms is None or not is_judged(subject):
+            self._memory.unjudged(subject.pod.uid)
+            return subject, 0
+        verdict = self._ports.judge(subject.pod, subject.terms, observation, now)
+        before = self._memory.judged(subject.pod.uid, verdict, now)
+        after = judged(subject, verdict, before, self._rules, now)
+        span = self._brake_limits.idle_seconds
+        turns = turned_idle(after, before, once=self._once, first=first, span_seconds=span, now=now)
+        return after, after.devices if turns else 0
+
+    def _situation(
+        self,
+        subjects: Collection[Subject],
+        turned: int,
+        pause: Pause,
+        quiet_until: datetime | None,
+        now: datetime,
+    ) -> Situation:
+        weighed = [one for one in subjects if one.verdict is not None and one.skip is None]
+        sample = Sample(
+            at=now,
+            judged=sum(one.devices for one in weighed),
+            unknown=sum(
+                one.devices for one in weighed if one.verdict and one.verdict.kind is VerdictKind.UNKNOWN
+            ),
+            turned_idle=turned,
+            reclaimed=self._memory.reclaimed,
+        )
+        self._memory.reclaimed = 0
+        self._memory.brake = self._advance(sample, pause, now)
+        return Situation(
+            pause=pause,
+            brake=self._memory.brake,
+            quiet_until=quiet_until,
+            slow_until=self._memory.slow_until,
+            not_before=self._memory.not_before,
+            once=self._once,
+            judged_devices=sample.judged,
+        )
+
+    def _advance(self, sample: Sample, pause: Pause, now: datetime) -> Brake:
+        released_at = pause.brake_released_at
+        if self._once and released_at is not None:
+            # A single run has no brake from before that a person could have released: a release lasts.
+            age = (now - released_at).total_seconds()
+            if 0 <= age < self._brake_limits.idle_seconds + self._brake_limits.release_seconds:
+                return Brake()
+        return advance(self._memory.brake, sample, released_at, self._brake_limits)
+
+    def _report(self, subjects: Collection[Subject], planned: Plan) -> None:
+        skips = {skip.subject.pod.uid: skip for skip in planned.skips}
+        self._reporter.holds(planned.holds)
+        self._reporter.verdicts(subjects, skips)
+        report.count(subjects, skips)
+
+    async def _act(self, planned: Plan, records: Collection[Record], now: datetime) -> None:
+        await self._marker.steps(planned.steps, now)
+        await self._marker.keeps(planned.keeps)
+        await self._evictor.run(planned.actions, records)
+
+    async def _keep_house(
+        self,
+        subjects: Collection[Subject],
+        pods: Collection[GpuPod],
+        records: Collection[Record],
+        situation: Situation,
+        now: datetime,
+    ) -> None:
+        """Gives terms to pods without, completes open records and drops old ones."""
+        metrics.WITHOUT_TERMS.set(sum(one.skip is Reason.NO_TERMS for one in subjects))
+        if situation.pause.paused or self._reporter.dry_run:
+            return
+        await self._backfill(subjects, now)
+        verdicts: Mapping[str, VerdictKind] = {
+            one.pod.uid: one.verdict.kind for one in subjects if one.verdict is not None
+        }
+        for closing in closings(records, pods, verdicts):
+            if self._ports.leading():
+                await self._ports.records.complete(closing.record, closing.phase, closing.message, now)
+        for record in expired(records, now, self._settings.records_kept)[:REMOVALS_PER_CYCLE]:
+            if self._ports.leading():
+                await self._ports.records.remove(record)
+
+    async def _backfill(self, subjects: Collection[Subject], now: datetime) -> None:
+        # A single run cannot know for how long the reaper has seen a pod.
+        if not self._settings.backfill or self._once:
+            return
+        found = [
+            backfill_of(
+                subject,
+                self._memory.first_seen(subject.pod.uid),
+                self._ports.namespace(subject.pod.namespace),
+                self._ports.policies(),
+                self._rules,
+                now,
+                self._settings.trusted_controllers,
+            )
+            for subject in subjects
+        ]
+        await self._marker.backfills([one for one in found if one is not None])

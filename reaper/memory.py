@@ -1,0 +1,118 @@
+"""What one reaper process remembers between cycles; must not know the API server or Prometheus.
+
+Everything here may be lost without harm: what must outlive the process is on pods and in records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+
+from msgspec import Struct, structs
+
+from policy.verdicts import VerdictKind
+from reaper.brakes import Brake
+from reaper.evidence import Verdict
+from reaper.marks import Mark, mark_of
+from reaper.pods import GpuPod
+
+FORGET_AFTER = timedelta(minutes=10)
+WATCH_LAG = timedelta(seconds=30)
+
+
+class Seen(Struct, frozen=True):
+    """One pod as earlier cycles saw it.
+
+    Attributes:
+        first_at: When it was first seen.
+        last_at: When it was last seen.
+        kind: Its last verdict; None before the first.
+        streak: Idle verdicts in a row, up to the last.
+        last_idle: Until when it was Idle without a break; None if it is not now.
+    """
+
+    first_at: datetime
+    last_at: datetime
+    kind: VerdictKind | None = None
+    streak: int = 0
+    last_idle: datetime | None = None
+
+    def after(self, verdict: Verdict, at: datetime) -> Seen:
+        """Gives what is known after one more verdict."""
+        if verdict.kind is not VerdictKind.IDLE:
+            return structs.replace(self, last_at=at, kind=verdict.kind, streak=0, last_idle=None)
+        return structs.replace(self, last_at=at, kind=verdict.kind, streak=self.streak + 1, last_idle=at)
+
+
+class Memory:
+    """The state of a process.
+
+    Attributes:
+        seen: Pods by UID.
+        held: Marks that could not be written, by pod UID; None stands for a removal that was not written.
+        wrote: Marks that were written and that the watch may not have shown yet, by pod UID, with the time.
+        told: What was last said about a pod's snooze, by UID.
+        not_before: Pods whose next try must wait, by UID.
+        brake: The brake.
+        slow_until: No action before; None without such a wish of the API server.
+        reclaimed: Devices taken since the last brake sample.
+    """
+
+    def __init__(self) -> None:
+        self.seen: dict[str, Seen] = {}
+        self.held: dict[str, Mark | None] = {}
+        self.wrote: dict[str, tuple[datetime, Mark | None]] = {}
+        self.told: dict[str, str] = {}
+        self.not_before: dict[str, datetime] = {}
+        self.brake = Brake()
+        self.slow_until: datetime | None = None
+        self.reclaimed = 0
+
+    def meet(self, uids: Iterable[str], now: datetime) -> None:
+        """Notes that pods exist."""
+        for uid in uids:
+            known = self.seen.get(uid)
+            self.seen[uid] = structs.replace(known, last_at=now) if known else Seen(now, now)
+
+    def judged(self, uid: str, verdict: Verdict, now: datetime) -> Seen:
+        """Notes a verdict and gives what is known before it."""
+        before = self.seen.get(uid) or Seen(now, now)
+        self.seen[uid] = before.after(verdict, now)
+        return before
+
+    def unjudged(self, uid: str) -> None:
+        """Notes that a pod was not judged: its streak is broken."""
+        known = self.seen.get(uid)
+        if known is not None:
+            self.seen[uid] = structs.replace(known, kind=None, streak=0, last_idle=None)
+
+    def forget_others(self, uids: Collection[str], now: datetime) -> None:
+        """Drops pods that have been gone for a while."""
+        present = set(uids)
+        self.seen = {
+            uid: seen
+            for uid, seen in self.seen.items()
+            if uid in present or now - seen.last_at < FORGET_AFTER
+        }
+        self.held = {uid: mark for uid, mark in self.held.items() if uid in present}
+        self.told = {uid: said for uid, said in self.told.items() if uid in present}
+        self.wrote = {uid: wrote for uid, wrote in self.wrote.items() if now - wrote[0] < WATCH_LAG}
+        self.not_before = {uid: when for uid, when in self.not_before.items() if now < when}
+
+    def mark_of(self, pod: GpuPod) -> Mark | None:
+        """Gives the mark that counts for a pod.
+
+        What was just written, what it carries, or what is held for it.
+        """
+        if pod.uid in self.wrote:
+            return self.wrote[pod.uid][1]
+        return self.fresh_mark_of(pod)
+
+    def fresh_mark_of(self, pod: GpuPod) -> Mark | None:
+        """Gives the mark that counts for a pod read from the API server just now."""
+        return self.held[pod.uid] if pod.uid in self.held else mark_of(pod)
+
+    def first_seen(self, uid: str) -> datetime | None:
+        """Gives when a pod was first seen."""
+        known = self.seen.get(uid)
+        return known.first_at if known else None

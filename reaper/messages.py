@@ -1,0 +1,117 @@
+"""The sentences people read in Events, logs and records; must not know how they are delivered."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from policy.keys import Annotation
+from policy.verdicts import REASONS, Reason
+from reaper.marks import Mark
+from reaper.owners import Root
+from reaper.subjects import Subject
+
+
+class EventReason(StrEnum):
+    """Reasons of Events on pods."""
+
+    IDLE_WARNING = "GPUIdleWarning"
+    WARNING_WITHDRAWN = "GPUIdleWarningWithdrawn"
+    RECLAIM_MOVED = "GPUReclaimMoved"
+    EVICTED = "GPUIdleEvicted"
+    EVICTION_BLOCKED = "GPUEvictionBlocked"
+    EVICTION_REFUSED = "GPUEvictionRefused"
+    NOT_WRITABLE = "GPUWarningNotWritten"
+    KEEP_UNTIL = "GPUKeepUntil"
+
+
+def clock(time: datetime, now: datetime) -> str:
+    """Gives a time of today as `09:12Z`, of another day with its date."""
+    return f"{time:%H:%MZ}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%MZ}"
+
+
+def devices(count: int) -> str:
+    """Gives `1 GPU` or `2 GPUs`."""
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
+def idleness(subject: Subject, mark: Mark, now: datetime) -> str:
+    """Says what is idle, since when, and how that is known."""
+    known = f" ({subject.verdict.sentence})" if subject.verdict and subject.verdict.sentence else ""
+    return f"{devices(subject.devices)} idle since {clock(mark.idle_since, now)}{known}."
+
+
+def warning(subject: Subject, mark: Mark, contact: str, now: datetime) -> str:
+    """Says what will happen, when, and how to keep the pod."""
+    parts = [idleness(subject, mark, now)]
+    if mark.reclaim_at is None:
+        parts.append("This is only a warning, nothing will be done to the pod.")
+    else:
+        parts.append(f"Will be evicted at {clock(mark.reclaim_at, now)}.")
+        parts.append(f"To keep it: kubectl annotate pod {subject.pod.name} {Annotation.KEEP_UNTIL}=4h.")
+    return _joined(*parts, contact)
+
+
+def withdrawn(reason: Reason | None) -> str:
+    """Says why a warning does not count any more."""
+    why = f": {REASONS[reason]}" if reason else "."
+    return f"The warning is withdrawn{why}"
+
+
+def moved(subject: Subject, mark: Mark, reason: Reason | None, contact: str, now: datetime) -> str:
+    """Says that the time of action is later than was announced."""
+    why = (
+        "as keep-until asks"
+        if reason is Reason.SNOOZED
+        else "because reclaiming was paused, or grace was lengthened"
+    )
+    when = clock(mark.reclaim_at, now) if mark.reclaim_at else "no time"
+    return _joined(
+        idleness(subject, mark, now), f"If it stays idle it will be evicted at {when}, {why}.", contact
+    )
+
+
+def lowered(reason: Reason) -> str:
+    """Says that the announced action will not come."""
+    return f"It will not be evicted: {REASONS[reason]}"
+
+
+def evicted(subject: Subject, mark: Mark, contact: str, now: datetime) -> str:
+    """Says what was done and why."""
+    return _joined(idleness(subject, mark, now), "Evicted.", how_to_get_back(subject.root), contact)
+
+
+def blocked(message: str, again: datetime, now: datetime) -> str:
+    """Says that a PodDisruptionBudget keeps the pod."""
+    return f"Not evicted: {_ended(message)} Tried again after {clock(again, now)}."
+
+
+def refused(message: str, again: datetime, now: datetime) -> str:
+    """Says that the API server refused for a reason that a retry does not change."""
+    return (
+        f"Not evicted, an administrator should look: {_ended(message)} Tried again after {clock(again, now)}."
+    )
+
+
+def held_in_memory(subject: Subject, mark: Mark, contact: str, now: datetime) -> str:
+    """Says that the warning counts although it could not be written on the pod."""
+    return _joined(
+        warning(subject, mark, "", now),
+        "The pod's annotations are full: this Event is the only sign of the warning.",
+        contact,
+    )
+
+
+def how_to_get_back(root: Root) -> str:
+    """Says what brings the work back."""
+    if root.kind == "Pod":
+        return "To get it back: create the pod again."
+    return f"{root.kind} {root.name} may create it again by itself."
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(part for part in parts if part)

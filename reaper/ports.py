@@ -1,0 +1,60 @@
+"""Everything a cycle asks of the world, in one place.
+
+The composition root fills it, tests fill it with fakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from policy.objects import Namespace
+from policy.selection import PolicySet
+from policy.terms import Terms
+from reaper.act import ActorPort
+from reaper.evidence import Verdict
+from reaper.observation import Observation
+from reaper.owners import OwnersPort
+from reaper.pause import Pause
+from reaper.pods import GpuPod
+from reaper.records import RecordsPort
+from runtime.clock import Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ports:
+    """The world of one reaper.
+
+    Attributes:
+        clock: The time.
+        pods: The GPU pods of the watch cache.
+        policies: The policies of the watch cache.
+        namespace: A namespace of the watch cache, or None.
+        unready: Why the caches cannot be trusted now, or None.
+        fresh_pod: The pod of that namespace and name as the API server has it; None if it is gone or holds no
+            GPU.
+        fresh_namespace: A namespace as the API server has it; None if it is gone.
+        owners: Root owners.
+        observe: What Prometheus shows at this time, for the windows and thresholds of these terms.
+        judge: The verdict on a pod under these terms at this time.
+        records: The GPUReclaim records.
+        pause: The switch, as the API server has it at this time.
+        actor: Writes on pods and evicts.
+        leading: True while this process may act, asked right before every write.
+    """
+
+    clock: Clock
+    pods: Callable[[], Collection[GpuPod]]
+    policies: Callable[[], PolicySet]
+    namespace: Callable[[str], Namespace | None]
+    unready: Callable[[], str | None]
+    fresh_pod: Callable[[str, str], Awaitable[GpuPod | None]]
+    fresh_namespace: Callable[[str], Awaitable[Namespace | None]]
+    owners: OwnersPort
+    observe: Callable[[Collection[Terms], datetime], Awaitable[Observation]]
+    judge: Callable[[GpuPod, Terms, Observation, datetime], Verdict]
+    records: RecordsPort
+    pause: Callable[[datetime], Awaitable[Pause]]
+    actor: ActorPort
+    leading: Callable[[], bool]

@@ -1,0 +1,118 @@
+"""Looks again right before an action: fresh pods, namespace and metrics, lease and pause; acts on nothing.
+
+Whatever cannot be found out, or differs from what was planned, spares the pods; the next cycle decides anew.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from policy.terms import Action
+from policy.verdicts import Reason, VerdictKind
+from reaper.marks import same_stretch
+from reaper.memory import Memory
+from reaper.outlook import due_time
+from reaper.owners import OwnersUnreadableError
+from reaper.pause import Pause
+from reaper.pods import GpuPod
+from reaper.ports import Ports
+from reaper.subjects import Group, Subject
+from reaper.survey import Rules, survey
+from runtime.kube import ApiError, ApiUnreachable
+
+
+class Refusal(Struct, frozen=True):
+    """Why a planned action does not happen."""
+
+    reason: Reason
+    sentence: str = ""
+
+
+class Recheck:
+    """Confirms planned actions for one process."""
+
+    def __init__(self, ports: Ports, memory: Memory, rules: Rules) -> None:
+        self._ports = ports
+        self._memory = memory
+        self._rules = rules
+
+    async def confirm(self, group: Group) -> tuple[Subject, ...] | Refusal:
+        """Gives the group's pods as they are now, each still due, or why nothing may be done."""
+        try:
+            return await self._confirm(group)
+        except (ApiError, ApiUnreachable, OwnersUnreadableError) as error:
+            return Refusal(Reason.CHANGED, f"could not look again: {error}")
+
+    async def _confirm(self, group: Group) -> tuple[Subject, ...] | Refusal:
+        now = self._ports.clock.now()
+        if not self._ports.leading():
+            return Refusal(Reason.NOT_LEADER)
+        pause = await self._ports.pause(now)
+        if pause.paused:
+            return Refusal(Reason.PAUSED, pause.reason)
+        joined = await self._joined(group)
+        if joined is not None:
+            return Refusal(Reason.PEER_NOT_IDLE, f"{joined.name} belongs to {group.root} too")
+        fresh: list[Subject] = []
+        for member in group.members:
+            found = await self._look(member, pause)
+            if isinstance(found, Refusal):
+                return found
+            fresh.append(found)
+        return await self._observe(tuple(fresh))
+
+    async def _joined(self, group: Group) -> GpuPod | None:
+        """Gives a pod of the same owner that was not planned for."""
+        if group.root.replaceable:
+            return None
+        others = [
+            pod
+            for pod in self._ports.pods()
+            if pod.namespace == group.root.namespace
+            and pod.uid not in group.uids
+            and not (pod.finished or pod.deleting)
+        ]
+        roots = await self._ports.owners.roots(others, self._ports.clock.now())
+        return next((pod for pod in others if roots[pod.uid].uid == group.root.uid), None)
+
+    async def _look(self, member: Subject, pause: Pause) -> Subject | Refusal:
+        name = f"pod {member.pod.name}"
+        pod = await self._ports.fresh_pod(member.pod.namespace, member.pod.name)
+        if pod is None or pod.uid != member.pod.uid:
+            return Refusal(Reason.CHANGED, f"{name} is gone")
+        namespace = await self._ports.fresh_namespace(pod.namespace)
+        now = self._ports.clock.now()
+        mark = self._memory.fresh_mark_of(pod)
+        fresh = survey(pod, member.root, mark, namespace, self._ports.policies(), self._rules, now)
+        if fresh.skip is not None:
+            return Refusal(fresh.skip, name)
+        if fresh.snooze.until is not None:
+            return Refusal(Reason.SNOOZED, f"{name} is kept until {fresh.snooze.until:%Y-%m-%d %H:%MZ}")
+        if fresh.ceiling is not Action.EVICT or fresh.terms is None:
+            return Refusal(Reason.CHANGED, f"what holds for {name} is {fresh.ceiling.value} now")
+        if not fresh.may_act_now:
+            return Refusal(Reason.OUTSIDE_WINDOW, name)
+        if mark is None or not mark.warned or mark.reclaim_at is None:
+            return Refusal(Reason.CHANGED, f"{name} carries no warning any more")
+        if max(mark.reclaim_at, due_time(mark, fresh.terms, pause.resumed_at)) > now:
+            return Refusal(Reason.WITHIN_GRACE, name)
+        return fresh
+
+    async def _observe(self, fresh: tuple[Subject, ...]) -> tuple[Subject, ...] | Refusal:
+        now = self._ports.clock.now()
+        terms = [one.terms for one in fresh if one.terms is not None]
+        observation = await self._ports.observe(terms, now)
+        if not observation.complete:
+            return Refusal(observation.problem or Reason.PARTIAL_ANSWER, "; ".join(observation.problems[:2]))
+        confirmed = []
+        for one in fresh:
+            if one.terms is None or one.mark is None:
+                return Refusal(Reason.CHANGED)
+            verdict = self._ports.judge(one.pod, one.terms, observation, now)
+            if verdict.kind is not VerdictKind.IDLE:
+                return Refusal(verdict.reason, f"pod {one.pod.name} is {verdict.kind.value} now")
+            seen = self._memory.seen.get(one.pod.uid)
+            if not same_stretch(one.mark, verdict, one.terms, seen.last_idle if seen else None):
+                return Refusal(Reason.CHANGED, f"pod {one.pod.name} was in use since its warning")
+            confirmed.append(structs.replace(one, verdict=verdict))
+        return tuple(confirmed)

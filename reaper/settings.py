@@ -1,0 +1,248 @@
+"""Every setting of the reaper, documented field by field.
+
+Must not know where values come from or how they are used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from policy import defaults
+from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
+from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
+from policy.profile import Profile
+from reaper.criteria import JudgeSettings
+from reaper.limits import BrakeLimits, Limits
+from reaper.prometheus import PrometheusOptions
+from runtime.settings import Names, Seconds, Settings
+
+Percent = Annotated[int, Field(ge=1, le=100)]
+Count = Annotated[int, Field(ge=1)]
+Span = Annotated[Seconds, Field(ge=1)]
+Wait = Annotated[Seconds, Field(ge=0)]
+ENV_PREFIX = "GPU_TENURE_REAPER_"
+_LIMITS = Limits()
+_BRAKE = BrakeLimits()
+
+
+class ReaperSettings(Settings):
+    """What an administrator may choose."""
+
+    prometheus_url: str = Field(
+        description="Base URL of Prometheus, Thanos, Mimir or VictoriaMetrics",
+        examples=["http://prometheus:9090"],
+    )
+    prometheus_timeout: Span = Field(15, description="Limit of one query", examples=["15s"])
+    prometheus_concurrency: Count = Field(4, description="Queries at a time", examples=["4"])
+    prometheus_bearer_token_file: Path | None = Field(
+        None,
+        description="File with a token for Prometheus, read anew for each query",
+        examples=["/var/run/token"],
+    )
+    prometheus_username: str = Field("", description="User for basic authentication", examples=["reaper"])
+    prometheus_password_file: Path | None = Field(
+        None, description="File with that user's password", examples=["/var/run/password"]
+    )
+    prometheus_ca_file: Path | None = Field(
+        None, description="Certificates to trust for Prometheus", examples=["/etc/ssl/prometheus.pem"]
+    )
+    prometheus_headers: dict[str, str] = Field(
+        {}, description="Further headers, as JSON", examples=['{"X-Scope-OrgID": "gpu"}']
+    )
+    matchers: dict[str, str] = Field(
+        {}, description="Labels that every series must carry, as JSON", examples=['{"cluster": "a"}']
+    )
+    scrape_intervals: dict[str, float] = Field(
+        {},
+        description="Scrape interval in seconds by source, where the data do not tell",
+        examples=['{"dcgm": 15}'],
+    )
+    coverage: float = Field(
+        defaults.COVERAGE, ge=0.5, le=1, description="Share of a window's samples that a verdict needs"
+    )
+    fresh_scrapes: Count = Field(
+        defaults.FRESH_SCRAPES, description="The last sample may be this many scrapes old", examples=["3"]
+    )
+    fresh: Span = Field(
+        defaults.FRESH_SECONDS, description="… or this old, if that is more", examples=["90s"]
+    )
+    history: Wait = Field(
+        86_400, description="How far back the start of an idle stretch is looked for", examples=["24h"]
+    )
+    observe_limit: Span = Field(
+        45, description="Limit of all queries of one cycle together", examples=["45s"]
+    )
+    profile: Profile = Field(
+        Profile.OBSERVE, description="How far the installation goes", examples=["observe, warn or enforce"]
+    )
+    dry_run: bool = Field(
+        True,
+        description="Plan and report, but write nothing; evictions are tried on the server without effect",
+    )
+    kubeconfig: Path | None = Field(
+        None, description="Kubeconfig; otherwise KUBECONFIG or the pod's own account"
+    )
+    context: str | None = Field(None, description="Context of the kubeconfig", examples=["production"])
+    ops_host: str = Field(
+        "0.0.0.0", description="Address of /healthz, /readyz and /metrics", examples=["127.0.0.1"]
+    )
+    ops_port: int = Field(
+        9443, ge=0, le=65535, description="Port of the same; 0 takes a free one", examples=["9443"]
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="auto is readable on a terminal and JSON elsewhere", examples=["json"]
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least level that is logged", examples=["debug"]
+    )
+    lease_namespace: str = Field(
+        OWN_NAMESPACE, description="Namespace of the Lease", examples=["gpu-tenure-system"]
+    )
+    identity: str | None = Field(None, description="Name in the Lease; otherwise host name and a random part")
+    excluded_namespaces: Names = Field(
+        DEFAULT_EXCLUDED_NAMESPACES, description="Namespaces left alone", examples=["kube-system,monitoring"]
+    )
+    trusted_controllers: Names = Field(
+        DEFAULT_TRUSTED_CONTROLLERS,
+        description="Accounts whose controller references count",
+        examples=["system:serviceaccount:kubeflow:training-operator"],
+    )
+    contact: str = Field(
+        "", description="Whom to ask, where the policy names nobody", examples=["gpu-help@example.org"]
+    )
+
+    cycle: Span = Field(defaults.CYCLE_SECONDS, description="Time between two cycles", examples=["60s"])
+    quiet: Wait = Field(
+        defaults.QUIET_SECONDS,
+        description="No warning and no action after a start or leader change",
+        examples=["10m"],
+    )
+    idle_verdicts: Count = Field(
+        _LIMITS.idle_verdicts, description="Idle verdicts in a row before a warning", examples=["2"]
+    )
+    snooze: Span = Field(_LIMITS.snooze_seconds, description="The longest snooze from now", examples=["24h"])
+    actions_per_cycle: Count = Field(
+        _LIMITS.actions_per_cycle, description="Actions in one cycle", examples=["5"]
+    )
+    actions_per_namespace: Count = Field(
+        _LIMITS.actions_per_namespace, description="Actions in one namespace and cycle", examples=["2"]
+    )
+    actions_per_owner: Count = Field(
+        _LIMITS.actions_per_owner, description="Actions on one root owner within owner-span", examples=["1"]
+    )
+    owner_span: Span = Field(_LIMITS.owner_seconds, description="Span of actions-per-owner", examples=["24h"])
+    device_percent: Percent = Field(
+        _LIMITS.device_percent,
+        description="Share of the judged devices taken within device-span (or the largest candidate)",
+        examples=["10"],
+    )
+    device_span: Span = Field(_LIMITS.device_seconds, description="Span of device-percent", examples=["1h"])
+    budget_wait: Span = Field(
+        _LIMITS.budget_seconds, description="Wait after a PodDisruptionBudget refused", examples=["5m"]
+    )
+    refusal_wait: Span = Field(
+        _LIMITS.refusal_seconds,
+        description="Wait after a refusal that a retry cannot change",
+        examples=["1h"],
+    )
+    brake_idle_percent: Percent = Field(
+        _BRAKE.idle_percent,
+        description="Hold when this share of the judged devices turns idle",
+        examples=["20"],
+    )
+    brake_idle_minimum: Count = Field(
+        _BRAKE.idle_minimum, description="The same, but only from this many devices on", examples=["8"]
+    )
+    brake_idle_span: Span = Field(
+        _BRAKE.idle_seconds, description="The same, within this time", examples=["15m"]
+    )
+    brake_unknown_percent: Percent = Field(
+        _BRAKE.unknown_percent,
+        description="Hold when this share of the judged devices is Unknown",
+        examples=["30"],
+    )
+    brake_fall_percent: Percent = Field(
+        _BRAKE.fall_percent, description="Hold when the judged devices fall by this share", examples=["20"]
+    )
+    brake_fall_span: Span = Field(
+        _BRAKE.fall_seconds, description="The same, within this time", examples=["1h"]
+    )
+    brake_release: Wait = Field(
+        _BRAKE.release_seconds,
+        description="Release when the cause has been away for this long",
+        examples=["15m"],
+    )
+    records_kept: Span = Field(
+        defaults.RECORDS_KEPT_SECONDS, description="How long a GPUReclaim is kept", examples=["30d"]
+    )
+    backfill: bool = Field(True, description="Give terms to pods that were admitted without")
+    sync_timeout: Span = Field(60, description="How long --once waits for its first lists", examples=["60s"])
+    stalled_cycles: Count = Field(
+        10, description="Unhealthy when no cycle has ended for this many cycle times", examples=["10"]
+    )
+
+    @field_validator("prometheus_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        PrometheusOptions(value)
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _is_judgeable(self) -> Self:
+        self.judging()
+        return self
+
+    def prometheus(self) -> PrometheusOptions:
+        """Gives how to reach Prometheus."""
+        return PrometheusOptions(
+            url=self.prometheus_url,
+            timeout=self.prometheus_timeout,
+            concurrency=self.prometheus_concurrency,
+            bearer_token_file=self.prometheus_bearer_token_file,
+            username=self.prometheus_username,
+            password_file=self.prometheus_password_file,
+            ca_file=self.prometheus_ca_file,
+            headers=self.prometheus_headers,
+        )
+
+    def judging(self) -> JudgeSettings:
+        """Gives the numbers that judging rests on."""
+        return JudgeSettings(
+            coverage=self.coverage,
+            fresh_scrapes=self.fresh_scrapes,
+            fresh_seconds=self.fresh,
+            intervals=self.scrape_intervals,
+            history=self.history,
+            matchers=self.matchers,
+            limit_seconds=self.observe_limit,
+        )
+
+    def limits(self) -> Limits:
+        """Gives the numbers that bound planning."""
+        return Limits(
+            actions_per_cycle=self.actions_per_cycle,
+            actions_per_namespace=self.actions_per_namespace,
+            actions_per_owner=self.actions_per_owner,
+            owner_seconds=self.owner_span,
+            device_percent=self.device_percent,
+            device_seconds=self.device_span,
+            idle_verdicts=self.idle_verdicts,
+            snooze_seconds=self.snooze,
+            budget_seconds=self.budget_wait,
+            refusal_seconds=self.refusal_wait,
+        )
+
+    def brake_limits(self) -> BrakeLimits:
+        """Gives the numbers of the brake."""
+        return BrakeLimits(
+            idle_percent=self.brake_idle_percent,
+            idle_minimum=self.brake_idle_minimum,
+            idle_seconds=self.brake_idle_span,
+            unknown_percent=self.brake_unknown_percent,
+            fall_percent=self.brake_fall_percent,
+            fall_seconds=self.brake_fall_span,
+            release_seconds=self.brake_release,
+        )
