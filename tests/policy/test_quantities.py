@@ -12,8 +12,8 @@ from policy.errors import FormatError
 from policy.quantities import MAX_EXPONENT, parse_quantity, whole_devices
 
 ROWS = json.loads((Path(__file__).parent / "data" / "quantities.json").read_text(encoding="utf-8"))
-"""Spellings with the answers of resource.ParseQuantity (k8s.io/apimachinery 0.36.3): the exact value (null is an
-error) and the whole number that the API server counts (null is refused)."""
+"""Spellings with the answers of resource.ParseQuantity (k8s.io/apimachinery 0.36.3): the exact value (null is
+an error) and the whole number that the API server counts (null is refused)."""
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['text']!r} reads as {row['value']}")
@@ -73,9 +73,15 @@ def test_refused_values(value: str | float) -> None:
 def test_quantities_are_mantissa_times_suffix(mantissa: int, suffix: str) -> None:
     """A suffix scales the number, and the sign turns it."""
     scale = {
-        "": Fraction(1), "m": Fraction(1, 1000), "k": Fraction(1000), "M": Fraction(10**6), "Ki": Fraction(1024),
-        "Mi": Fraction(2**20), "e2": Fraction(100), "e-3": Fraction(1, 1000),
-    }[suffix]  # fmt: skip
+        "": Fraction(1),
+        "m": Fraction(1, 1000),
+        "k": Fraction(1000),
+        "M": Fraction(10**6),
+        "Ki": Fraction(1024),
+        "Mi": Fraction(2**20),
+        "e2": Fraction(100),
+        "e-3": Fraction(1, 1000),
+    }[suffix]
     assert parse_quantity(f"{mantissa}{suffix}") == mantissa * scale
     assert parse_quantity(f"-{mantissa}{suffix}") == -mantissa * scale
 
