@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+import msgspec
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from policy import defaults
 from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
@@ -19,10 +20,23 @@ from reaper.limits import BrakeLimits, Limits
 from reaper.prometheus import PrometheusOptions
 from runtime.settings import Names, Seconds, Settings
 
+
+def _parsed(value: object) -> object:
+    """Reads JSON, as flags and variables hold it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError as error:
+        raise ValueError("must be a JSON object") from error
+
+
 Percent = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=1)]
 Span = Annotated[Seconds, Field(ge=1)]
 Wait = Annotated[Seconds, Field(ge=0)]
+TextMap = Annotated[dict[str, str], BeforeValidator(_parsed)]
+NumberMap = Annotated[dict[str, float], BeforeValidator(_parsed)]
 ENV_PREFIX = "GPU_TENURE_REAPER_"
 _LIMITS = Limits()
 _BRAKE = BrakeLimits()
@@ -49,13 +63,13 @@ class ReaperSettings(Settings):
     prometheus_ca_file: Path | None = Field(
         None, description="Certificates to trust for Prometheus", examples=["/etc/ssl/prometheus.pem"]
     )
-    prometheus_headers: dict[str, str] = Field(
+    prometheus_headers: TextMap = Field(
         {}, description="Further headers, as JSON", examples=['{"X-Scope-OrgID": "gpu"}']
     )
-    matchers: dict[str, str] = Field(
+    matchers: TextMap = Field(
         {}, description="Labels that every series must carry, as JSON", examples=['{"cluster": "a"}']
     )
-    scrape_intervals: dict[str, float] = Field(
+    scrape_intervals: NumberMap = Field(
         {},
         description="Scrape interval in seconds by source, where the data do not tell",
         examples=['{"dcgm": 15}'],
@@ -76,7 +90,7 @@ class ReaperSettings(Settings):
         45, description="Limit of all queries of one cycle together", examples=["45s"]
     )
     profile: Profile = Field(
-        Profile.OBSERVE, description="How far the installation goes", examples=["observe, warn or enforce"]
+        Profile.OBSERVE, description="How far the installation goes", examples=["enforce"]
     )
     dry_run: bool = Field(
         True,

@@ -1,0 +1,104 @@
+"""The command `gpu-tenure reaper`: reads settings, builds the reaper, runs it; decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reaper.settings import ENV_PREFIX, ReaperSettings
+
+
+def run(*, once: bool, settings_file: Path | None, flags: dict[str, object]) -> None:
+    """Load the settings and run cycles, for ever or once; exits 1 if it held or failed."""
+    from policy.errors import FieldError, InvalidError
+    from runtime import log
+    from runtime.kubeconfig import KubeConfigError
+    from runtime.lifecycle import PartFailed, run_until_signal
+    from runtime.settings import load
+
+    settings = load(ReaperSettings, flags, settings_file, ENV_PREFIX)
+    log.configure(settings.log_format, settings.log_level)
+    try:
+        code = run_until_signal(lambda stop: _main(settings, stop, once=once))
+    except KubeConfigError as error:
+        raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
+    except PartFailed as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 1
+    sys.exit(code)
+
+
+async def _main(settings: ReaperSettings, stop: asyncio.Event, *, once: bool) -> int:
+    import secrets
+    import socket
+
+    from reaper.service import run_loop, run_once
+    from runtime.clock import SystemClock
+    from runtime.kube import KubeClient
+
+    identity = settings.identity or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    clock = SystemClock()
+    async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
+        if once:
+            return await run_once(client, settings, clock, identity)
+        await run_loop(client, settings, clock, identity, stop)
+        return 0
+
+
+def reaper(**given: object) -> None:
+    """Warn and evict idle GPU pods, from what Prometheus shows.
+
+    Without `--no-dry-run` it only says what it would do. It runs until it is stopped, as one of several
+    replicas of which one leads; or with `--once` a single cycle, as a CronJob: that warns only about what an
+    earlier run found idle, and acts only on warnings of earlier runs.
+
+    Each option may also be a variable of the environment, such as `GPU_TENURE_REAPER_CYCLE`, or a key of the
+    settings file, such as `cycle`. A flag wins over a variable, and that over the file.
+    """
+    once, file = bool(given.pop("once")), given.pop("settings")
+    run(once=once, settings_file=file if isinstance(file, Path) else None, flags=given)
+
+
+def _signature() -> inspect.Signature:
+    """Give every setting its flag: the settings class is the one list of them."""
+    settings = typer.Option("--settings", help="File with settings (YAML, TOML or JSON).", exists=True)
+    once = typer.Option(
+        "--once", help="Run one cycle, then exit: 0 if it was complete, 1 if it held or failed."
+    )
+    own = [
+        _parameter("once", Annotated[bool, once], default=False),
+        _parameter("settings", Annotated[Path | None, settings], default=None),
+    ]
+    return inspect.Signature([*own, *(_flag(name) for name in ReaperSettings.model_fields)])
+
+
+def _flag(name: str) -> inspect.Parameter:
+    field = ReaperSettings.model_fields[name]
+    flag = f"--{name.replace('_', '-')}"
+    example = f", such as {field.examples[0]}" if field.examples else ""
+    shown = "" if field.is_required() else f" [default: {_shown(field.default)}]"
+    text = f"{field.description}{example}.{shown}"
+    if field.annotation is bool:
+        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
+        return _parameter(name, Annotated[bool | None, option], default=None)
+    option = typer.Option(flag, help=text, show_default=False)
+    return _parameter(name, Annotated[str | None, option], default=None)
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, tuple):
+        return ",".join(default)
+    return str(default) if default not in (None, "", {}) else "none"
+
+
+def _parameter(name: str, kind: object, *, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+reaper.__signature__ = _signature()  # type: ignore[attr-defined]
+reaper.__annotations__ = {one.name: one.annotation for one in _signature().parameters.values()}
