@@ -19,4 +19,4 @@ def test_a_pause_lies_in_the_upper_half_of_its_ceiling(failures: int, drawn: flo
     """Jitter never makes a pause vanish, and many failures never overflow."""
     backoff = Backoff(first=0.5, limit=60, draw=lambda: drawn)
     backoff.failures = failures
-    assert 0.25 <= backoff.next_pause() < 60
+    assert 0.25 <= backoff.next_pause() <= 60
