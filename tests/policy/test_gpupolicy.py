@@ -37,7 +37,7 @@ FULL: dict[str, Any] = {
             "batch": {"idle": {"memory": "5%"}, "deadline": {"max": "3d"}},
             "serving": {"idle": {"action": "warn"}},
         },
-        "bounds": {"after": {"min": "30m", "max": "8h"}, "grace": "4h", "keepUntil": "48h", "exemption": "14d"},
+        "bounds": {"after": {"min": "30m", "max": "8h"}, "grace": "4h", "keepUntil": "2d", "exemption": "14d"},
         "scheduling": {
             "priorityClassName": "gpu",
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
@@ -100,7 +100,7 @@ def test_a_full_policy_is_read_whole() -> None:
     "spec", [{}, None, {"idle": None, "classes": None, "deadline": None}], ids=["empty", "null", "nulls"]
 )
 def test_an_empty_policy_is_valid(spec: Any) -> None:
-    """A policy that says nothing leaves all to the defaults: no deadline, no exemption, priority 0, everywhere."""
+    """A policy that says nothing leaves all to the defaults: everywhere, priority 0, no deadline."""
     policy = parse_policy({"metadata": {"name": "p"}, "spec": spec})
     assert (policy.priority, policy.deadline, policy.batch_deadline) == (0, None, None)
     assert policy.namespace_selector is None
