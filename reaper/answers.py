@@ -20,6 +20,7 @@ class Asked(StrEnum):
     LAST = "last"
     MAXIMUM = "maximum"
     VALID = "valid"
+    VALID_NEAR = "valid-near"
     AVERAGE = "average"
     CLOSER_HIGH = "closer-high"
     CLOSER_LOW = "closer-low"
@@ -64,7 +65,7 @@ def place_of(series: Series, labels: Mapping[str, str]) -> Place | None:
         pod=labels.get(form.pod, ""),
         container=labels.get(form.container, ""),
         device="/".join(part for part in parts if part),
-        instance=labels.get(source.instance, "") if form.pod else "",
+        instance=labels.get(source.instance, ""),
         virtual=bool(labels.get(source.virtual)),
         uid=labels.get(source.uid, ""),
         job=labels.get("job", ""),

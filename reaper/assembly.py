@@ -75,7 +75,7 @@ class _Rows:
             source=self.series.source.name,
             maximum=self._maximum(place),
             average=None if mean is None else mean * metric.scale,
-            samples=round(self.rows(Asked.VALID).get(place, 0)),
+            samples=round(self._valid_rows(place).get(place, 0)),
             expected=expected_steps(self.at.timestamp(), window, step) if step else 0,
             discarded=round(self.rows(Asked.DISCARDED).get(place, 0)),
             interval=self.timing.intervals.get(place),
@@ -84,6 +84,12 @@ class _Rows:
             above=self._above(place),
             seen_since=self._seen_since(place),
         )
+
+    def _valid_rows(self, place: Place) -> Mapping[Place, float]:
+        """The counts with the reach that fits how often the series is scraped."""
+        near = self.rows(Asked.VALID_NEAR)
+        step = self.timing.steps.get(self.window, 0.0)
+        return near if near and self.timing.intervals.get(place, 0.0) <= step else self.rows(Asked.VALID)
 
     def _maximum(self, place: Place) -> float | None:
         """The largest true sample: of the plain range, or of the closer look where that has a false one."""
@@ -183,20 +189,19 @@ def _noted(board: Board, rows: _Rows, place: Place, reading: Reading) -> Board:
         moved = [rows.rows(asked).get(place) for asked in (Asked.MOVED, Asked.MOVED_LAST)]
         return replace(board, moved=_smallest(*moved, board.moved))
     if role is Role.ACTIVITY and rows.series.source.sharing is Sharing.DEVICE:
-        return _used(board, place, reading)
+        return _used(board, rows.series.whole, place, reading)
     return board
 
 
-def _used(board: Board, place: Place, reading: Reading) -> Board:
-    """The board with the activity and the user that one series tells."""
-    pods, activity = dict(board.pods), dict(board.activity)
-    if place.pod:
-        pods[place.instance] = pods.get(place.instance, frozenset()) | {place.key}
-    if not place.virtual:
+def _used(board: Board, whole: bool, place: Place, reading: Reading) -> Board:
+    """The board with its activity, or with the user that one series tells."""
+    if whole:
         # A device whose samples are all out of range may be busy: it is not at rest.
         value = float("inf") if reading.maximum is None else reading.maximum
-        activity[place.instance] = max(activity.get(place.instance, 0.0), value)
-    return msgspec.structs.replace(board, pods=pods, activity=activity)
+        known = board.activity.get(place.instance, 0.0)
+        return msgspec.structs.replace(board, activity={**board.activity, place.instance: max(known, value)})
+    users = board.pods.get(place.instance, frozenset()) | {place.key}
+    return msgspec.structs.replace(board, pods={**board.pods, place.instance: users}) if place.pod else board
 
 
 def _anywhere(place: Place) -> Place:

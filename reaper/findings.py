@@ -116,11 +116,19 @@ def vetoes(device: str, board: Board) -> list[Finding]:
 def host(name: str, board: Board, terms: Terms, shared: bool) -> Finding | None:
     """Whether the physical card is busy although the pod's own signals are not."""
     for reading in board.host:
-        if is_busy(reading, terms) or (reading.maximum is not None and reading.maximum >= terms.utilization):
+        if is_busy(reading, terms):
             reason = Reason.SHARED_DEVICE if shared else Reason.SIGNALS_DISAGREE
-            return unknown(
-                reason, f"the card of {name} reached {reading.maximum or 0:.0f} %, the pod's share did not"
-            )
+            return unknown(reason, f"the card of {name} had {_value(reading, terms)}, the pod's share less")
+    return None
+
+
+def whole(device: Device, board: Board, terms: Terms) -> Finding | None:
+    """Whether series that name nobody, or another pod, show the device busy; maxima only."""
+    value = board.activity.get(device.instance, 0.0)
+    if terms.statistic is Statistic.MAXIMUM and value >= terms.utilization:
+        return unknown(
+            Reason.SIGNALS_DISAGREE, f"series without this pod show {device.name} busy ({value:.3g} %)"
+        )
     return None
 
 

@@ -151,6 +151,7 @@ class _Case:
                 Reason.SHARED_DEVICE, f"{device.name} is shared, and not at rest for all who share it"
             )
         others = (
+            None if shared else findings.whole(device, board, self.terms),
             findings.host(device.name, board, self.terms, shared),
             findings.rest(device, board, self.settings),
         )

@@ -170,8 +170,11 @@ class _Observer:
                     yield (series, Asked.MOVED, window), queries.least_movement(series, window, piece)
                     yield (series, Asked.MOVED_LAST, window), queries.movement(series, round(piece))
                 step = timing.steps.get(window)
-                if role in RANGED and step:
+                if role in RANGED and step and not series.whole:
                     yield (series, Asked.VALID, window), queries.valid_count(series, window, step, reach)
+                    if reach > 2 * step:
+                        near = queries.valid_count(series, window, step, 2 * step)
+                        yield (series, Asked.VALID_NEAR, window), near
                     if role is not Role.MEMORY:
                         yield (series, Asked.AVERAGE, window), queries.average(series, window, step, reach)
 
@@ -199,7 +202,7 @@ class _Observer:
         """Questions about the time before the windows."""
         for series, timing in timings.items():
             seconds, step = timing.history, timing.history_step
-            if series.metric.role not in {Role.ACTIVITY, Role.HOST} or not step:
+            if series.metric.role not in {Role.ACTIVITY, Role.HOST} or series.whole or not step:
                 continue
             yield (series, Asked.FIRST, seconds), queries.first_time(series, seconds, step)
             yield (series, Asked.SEEN, seconds), queries.steps_seen(series, seconds, step)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from reaper.sources import SOURCES, Form, Metric, Source
+from reaper.sources import SOURCES, Form, Metric, Role, Source
 
 DETECT_SECONDS = (600, 120)
 """Ranges in which samples are counted to tell the scrape interval: for settled series, and for new ones."""
@@ -33,7 +33,17 @@ class Series(Struct, frozen=True):
     @property
     def selector(self) -> str:
         """The name with its matchers."""
-        return self.metric.name + braces(self.form.matchers, self.extra)
+        return self.metric.name + braces(self.form.matchers, self._not_virtual, self.extra)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the activity of whole devices, beside that of the pods."""
+        return self.metric.role is Role.ACTIVITY and not self.form.pod
+
+    @property
+    def _not_virtual(self) -> str:
+        """What one sharer did is not the activity of the device."""
+        return f'{self.source.virtual}=""' if self.whole and self.source.virtual else ""
 
     @property
     def by(self) -> str:

@@ -33,6 +33,10 @@ class Role(StrEnum):
     ALLOCATED = "allocated"
 
 
+BOARD_ROLES: Final = frozenset({Role.HOST, Role.FAULT_CODE, Role.FAULT_COUNT, Role.ENERGY, Role.POWER})
+"""Roles of metrics that describe the physical device only."""
+
+
 class Sharing(StrEnum):
     """What a pod's series describe: whole devices (or MIG instances), or shares of a device."""
 
@@ -93,7 +97,8 @@ EXPORTED: Final = Form(
     "exported_namespace", "exported_pod", "exported_container", exported=True, clashes=True
 )
 PLAIN: Final = Form("namespace", "pod", "container", clashes=True)
-HOST_FORM: Final = Form()
+WHOLE: Final = Form()
+"""The device, whoever uses it and whether or not its series name anybody."""
 
 
 class Source(Struct, frozen=True):
@@ -120,8 +125,12 @@ class Source(Struct, frozen=True):
     uid: str = ""
 
     def forms_of(self, metric: Metric) -> tuple[Form, ...]:
-        """The forms that series of a metric can have; metrics of the physical card name no workload."""
-        return (HOST_FORM,) if metric.role is Role.HOST else self.forms
+        """The forms in which a metric is asked for: by workload, or for the device as a whole, or both."""
+        if metric.role in BOARD_ROLES:
+            return (WHOLE,)
+        if metric.role is Role.ACTIVITY and self.sharing is Sharing.DEVICE:
+            return (*self.forms, WHOLE)
+        return self.forms
 
 
 def _percent(name: str, signal: str, principal: bool = False) -> Metric:
