@@ -101,7 +101,12 @@ def up(
         info = status(environ)
         return info if info is not None and info.pid == keeper.pid else None
 
-    info = wait(ready, UP_SECONDS, f"the sandbox is up; see {log}")
+    try:
+        info = wait(ready, UP_SECONDS, f"the sandbox is up; see {log}")
+    except BaseException:
+        # Whoever gives up waiting, or presses Ctrl-C, does not want it any more.
+        keeper.terminate()
+        raise
     # It is meant to outlive this process: nobody here waits for it.
     keeper.returncode = 0
     return info

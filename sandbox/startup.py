@@ -55,12 +55,18 @@ def launch(children: Children, layout: Layout, part: str) -> None:
     )
 
 
-def wait_ready(children: Children, layout: Layout, part: str) -> None:
-    """Returns when a part says that it is ready; ChildError if it ended, TimeoutError if it never says so."""
+def wait_ready(children: Children, layout: Layout, part: str, needs: Sequence[str] = ()) -> None:
+    """Returns when a part says that it is ready.
+
+    Raises:
+        ChildError: It, or a part that it `needs`, has ended.
+        TimeoutError: It never says so.
+    """
     url = layout.url(part, PARTS[part].scheme) + PARTS[part].ready_path
 
     def ready() -> bool:
-        children.check(part)
+        for name in (*needs, part):
+            children.check(name)
         return answers(url)
 
     try:
@@ -86,11 +92,11 @@ def start_all(children: Children, layout: Layout, extras: Sequence[str]) -> None
     launch(children, layout, "apiserver")
     for part in extras:
         launch(children, layout, part)
-    wait_ready(children, layout, "apiserver")
+    wait_ready(children, layout, "apiserver", needs=["etcd"])
     for part in CONTROL_PLANE:
         launch(children, layout, part)
     for part in ("etcd", *CONTROL_PLANE, *extras):
-        wait_ready(children, layout, part)
+        wait_ready(children, layout, part, needs=["etcd", "apiserver"])
 
 
 def _private_key() -> bytes:

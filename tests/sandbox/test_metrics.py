@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from sandbox.cluster import Sandbox
 from sandbox.deadline import wait, wall_clock
 from sandbox.faults import Fault, FaultProxy
 from sandbox.history import write_history
+from sandbox.ports import LOOPBACK
 
 PREFIX = "sandbox.gpu-tenure.io/"
 UTIL = "DCGM_FI_DEV_GPU_UTIL"
@@ -202,20 +206,41 @@ def test_the_api_server_can_be_killed_and_comes_back(sandbox: Sandbox, namespace
 
 
 def test_alerts_reach_a_webhook_through_alertmanager(sandbox: Sandbox, namespace: str) -> None:
-    """Prometheus evaluates a rule, Alertmanager takes its alert."""
+    """Prometheus evaluates a rule, Alertmanager takes its alert and sends it on."""
+    got: list[dict[str, Any]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        """Keeps what it is sent."""
+
+        def do_POST(self) -> None:
+            """Takes a notification."""
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer((LOOPBACK, 0), Receiver)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
     rules = sandbox.dir / f"{namespace}.yml"
     rules.write_text(
         f"groups: [{{name: g, rules: [{{alert: GPUIdle, expr: 'vector(1)',"
         f" labels: {{test: {namespace}}}}}]}}]"
     )
     before = list(sandbox.rule_files)
+    sandbox.configure_alertmanager(f"http://{LOOPBACK}:{server.server_address[1]}")
     sandbox.configure_prometheus(rule_files=[str(rules)])
     try:
-        url = f'{sandbox.alertmanager_url}/api/v2/alerts?filter=test="{namespace}"'
-        alerts = wait(lambda: requests.get(url, timeout=5).json(), 20, "Alertmanager has the alert")
+        wait(lambda: got, 20, "the alert has arrived")
     finally:
         sandbox.configure_prometheus(rule_files=before)
-    assert alerts[0]["labels"]["alertname"] == "GPUIdle"
+        sandbox.configure_alertmanager("")
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert got[0]["alerts"][0]["labels"]["test"] == namespace
 
 
 def test_pods_that_start_later_have_a_later_past(

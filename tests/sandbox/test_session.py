@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from sandbox.api import Api
 from sandbox.binaries import ensure
 from sandbox.cluster import SandboxOptions
 from sandbox.deadline import wait
+from sandbox.ports import LOOPBACK
 from sandbox.session import SessionError, down, status, up
 
 pytestmark = pytest.mark.real
@@ -28,6 +31,16 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
     made = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "KUBEBUILDER_ASSETS": str(assets)}
     yield made
     down(made)
+
+
+def processes_of(folder: str) -> list[str]:
+    """The command lines of all processes that were given a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if folder in (line := path.read_text()):
+                found.append(line)
+    return found
 
 
 def test_a_session_lives_until_it_is_ended(environ: dict[str, str]) -> None:
@@ -54,6 +67,10 @@ def test_a_killed_session_leaves_nothing_and_misleads_nobody(environ: dict[str, 
     """The warden ends the rest, and the state file of before counts no more."""
     options = SandboxOptions(environ=environ, prometheus=False, alertmanager=False, exporter=False)
     info = up(options, nodes={})
+    assert len(processes_of(info.folder)) >= 6
     os.kill(info.pid, signal.SIGKILL)
-    wait(lambda: not Path(info.folder).exists(), 10, "the folder is gone")
+    wait(lambda: not processes_of(info.folder), 10, "all processes are gone")
+    assert not Path(info.folder).exists()
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, int(info.api_url.rsplit(":", 1)[1])))
     wait(lambda: status(environ) is None, 10, "the session is known to have ended")
