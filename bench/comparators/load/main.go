@@ -31,6 +31,10 @@ import (
 const (
 	placeholder    = "00000000-0000-4000-8000-000000000000"
 	ticksPerSecond = 100 // USER_HZ of Linux, a constant of its ABI
+
+	// The API server's client fills a buffer of this size with the head and the beginning of the body, and writes the
+	// rest of the body as a whole.
+	firstWrite = 4096
 )
 
 type settings struct {
@@ -123,6 +127,9 @@ func prepare(set settings) ([]message, error) {
 			"\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: " + strconv.Itoa(len(body)) +
 			"\r\nAccept: application/json, */*\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
 		one := message{content: append([]byte(head), body...)}
+		if len(one.content) <= firstWrite {
+			return nil, fmt.Errorf("%s: is shorter than %d bytes", file, firstWrite)
+		}
 		if one.offsets = offsetsOf(one.content, placeholder); len(one.offsets) == 0 {
 			return nil, fmt.Errorf("%s: has no uid to replace", file)
 		}
@@ -239,8 +246,10 @@ func exchange(connection net.Conn, reader *bufio.Reader, sent message) (time.Dur
 	if err := connection.SetDeadline(started.Add(30 * time.Second)); err != nil {
 		return 0, err
 	}
-	if _, err := connection.Write(sent.content); err != nil {
-		return 0, err
+	for _, part := range [][]byte{sent.content[:firstWrite], sent.content[firstWrite:]} {
+		if _, err := connection.Write(part); err != nil {
+			return 0, err
+		}
 	}
 	response, err := http.ReadResponse(reader, nil)
 	if err != nil {
