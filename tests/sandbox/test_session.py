@@ -71,6 +71,6 @@ def test_a_killed_session_leaves_nothing_and_misleads_nobody(environ: dict[str, 
     os.kill(info.pid, signal.SIGKILL)
     wait(lambda: not processes_of(info.folder), 10, "all processes are gone")
     assert not Path(info.folder).exists()
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, int(info.api_url.rsplit(":", 1)[1])))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((LOOPBACK, int(info.api_url.rsplit(":", 1)[1])), 1)
     wait(lambda: status(environ) is None, 10, "the session is known to have ended")
