@@ -13,7 +13,8 @@ import msgspec
 import structlog
 from aiohttp import web
 
-JSON = "application/json"
+from webhook.reply import JsonReply
+
 RETRY_AFTER_SECONDS = "1"
 Reviewer = Callable[[bytes], Awaitable[bytes]]
 """Answers the body of one review; raises MalformedError for what is not one."""
@@ -118,7 +119,8 @@ class ReviewServer:
         """Answers one request, whatever happens, with a status that lets the failure policy decide."""
         self._in_flight += 1
         try:
-            answer = web.Response(body=await self._answer(request), content_type=JSON)
+            document = await self._answer(request)
+            return JsonReply(document, close=self._draining or not request.keep_alive)
         except _FailureError as failure:
             answer = self._failed(failure)
         except (MalformedError, web.RequestPayloadError) as error:
