@@ -205,7 +205,7 @@ def test_another_value_of_the_seed_annotation_asks_nothing() -> None:
 def test_admission_is_idempotent(
     given_policy: GPUPolicy, pod_class: PodClass, wishes: dict[str, str], seed: bool
 ) -> None:
-    """Admitted again from its own labels a pod has the same terms and `asked`, and nothing more is replaced."""
+    """Admitted again from its own labels a pod has the same terms and `asked`, and nothing is replaced."""
     annotations = {SEED_EVICTION_POLICY: "never"} if seed else None
     first = admitted_terms(given_policy, pod_class, wishes, annotations)
     labels = terms_to_labels(first.terms)

@@ -37,7 +37,7 @@ FULL: dict[str, Any] = {
             "batch": {"idle": {"memory": "5%"}, "deadline": {"max": "3d"}},
             "serving": {"idle": {"action": "warn"}},
         },
-        "bounds": {"after": {"min": "30m", "max": "8h"}, "grace": "4h", "keepUntil": "2d", "exemption": "14d"},
+        "bounds": {"after": {"min": "30m", "max": "8h"}, "grace": "4h", "keepUntil": "2d", "exemption": "9d"},
         "scheduling": {
             "priorityClassName": "gpu",
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
@@ -87,7 +87,7 @@ def test_a_full_policy_is_read_whole() -> None:
     assert policy.classes.batch.memory is not None
     assert policy.classes.batch.memory.percent == 5
     assert policy.bounds.exemption.limit is not None
-    assert str(policy.bounds.exemption.limit) == "14d"
+    assert str(policy.bounds.exemption.limit) == "9d"
     assert policy.scheduling.node_selector == {"gpu": "true"}
     assert policy.images.allowed == ("registry.example/team/*",)
     assert policy.act_window == ActWindow(frozenset({0, 4}), time(20), time(6), "Europe/Berlin")
