@@ -51,7 +51,8 @@ def quiet(fake_api: Any) -> Any:
     return fake_api
 
 
-async def test_it_is_ready_when_both_lists_are_read(quiet: Any, catalog: Catalog, start: Start) -> None:
+@pytest.mark.usefixtures("quiet")
+async def test_it_is_ready_when_both_lists_are_read(catalog: Catalog, start: Start) -> None:
     """Until then the check says what is missing."""
     assert catalog.not_ready() == "namespaces are not read yet"
     assert not await catalog.wait_synced(0.01)

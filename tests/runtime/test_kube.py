@@ -172,7 +172,7 @@ async def test_a_broken_stream_raises_after_its_whole_lines(
     lines: list[bytes] = []
     with pytest.raises(ApiUnreachable):  # noqa: PT012 - the lines before the break count
         async for line in client.stream(PODS, idle_timeout=0.2):
-            lines.append(line)
+            lines.append(line)  # noqa: PERF401 - those before the break count
     assert lines == ([] if name == "html" else [b"1"])
 
 

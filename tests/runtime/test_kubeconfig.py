@@ -58,18 +58,16 @@ async def test_in_a_pod_without_a_token_it_says_so() -> None:
         )
 
 
-async def test_an_exec_plugin_without_expiry_runs_once_and_again_when_refused(
+async def test_an_exec_plugin_without_expiry_runs_again_when_refused(
     kubeconfig: Write, tmp_path: Path
 ) -> None:
     """A token without an expiry is kept until the API server refuses it."""
     count = tmp_path / "count"
     plugin = tmp_path / "plugin"
-    plugin.write_text(
-        f"#!/bin/sh\necho x >> {count}\n"
-        'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"\'$(wc -l < '
-        + str(count)
-        + ")'\"}}'\n"
+    answer = (
+        '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}'
     )
+    plugin.write_text(f"#!/bin/sh\necho x >> {count}\nprintf '{answer}' $(wc -l < {count})\n")
     plugin.chmod(0o755)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "args": []}}
     access = await load_access(kubeconfig(SERVER, user), None, {})
@@ -93,7 +91,7 @@ async def test_an_exec_plugin_without_expiry_runs_once_and_again_when_refused(
 async def test_proxies_of_the_environment_are_used_as_by_other_clients(
     environ: dict[str, str], proxy: str | None, kubeconfig: Write
 ) -> None:
-    """kubectl on the same machine would take the same way."""
+    """Kubectl on the same machine would take the same way."""
     assert (await load_access(kubeconfig(SERVER), None, environ)).proxy == proxy
 
 

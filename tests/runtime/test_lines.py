@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +18,7 @@ def test_chunks_of_any_size_give_the_same_lines(lines: list[bytes], cuts: list[i
     data = b"".join(line + b"\n" for line in lines)
     framer = LineFramer()
     edges = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
-    got = [
-        line for start, end in zip(edges, edges[1:], strict=False) for line in framer.feed(data[start:end])
-    ]
+    got = [line for start, end in itertools.pairwise(edges) for line in framer.feed(data[start:end])]
     assert got == lines
     assert not framer.unfinished
 

@@ -65,7 +65,7 @@ def test_on_a_terminal_lines_are_for_people() -> None:
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_nothing_a_user_names_can_forge_a_line_or_steer_the_terminal(log_format: str) -> None:
-    """Newlines, escape sequences and direction marks are written out, in values, keys and messages of libraries."""
+    """Newlines, escape sequences and direction marks are written out, also in messages of libraries."""
     stream = io.StringIO()
     configure(log_format, stream=stream)  # type: ignore[arg-type]
     evil = "a\nlevel=error\x1b[2J\u202e\u2028\x9b"

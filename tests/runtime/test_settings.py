@@ -54,7 +54,7 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(suffix: str, tm
     """Each layer decides what the one before did not give; spelling and file format make no difference."""
     content = {
         "yaml": "prometheusUrl: http://file\ncycle: 90s\ndry-run: false\nexcluded: [a, b]\nlimit: 7\n",
-        "toml": 'prometheusUrl = "http://file"\ncycle = "90s"\ndry-run = false\nexcluded = ["a", "b"]\nlimit = 7\n',
+        "toml": 'prometheusUrl = "http://file"\ncycle = "90s"\ndry-run = false\nexcluded = ["a","b"]\nlimit=7\n',
         "json": '{"prometheusUrl":"http://file","cycle":"90s","dry-run":false,"excluded":["a","b"],"limit":7}',
     }
     file = tmp_path / f"settings.{suffix}"
@@ -80,17 +80,20 @@ def test_everything_wrong_is_told_at_once_with_its_ways_and_an_example(tmp_path:
     assert errors_of({"profile": "loud"}, file, environ) == [
         f"{file}: cycel: there is no such setting; did you mean cycle?",
         f"{PREFIX}PROFIL: there is no such setting; did you mean {PREFIX}PROFILE?",
-        f"--prometheus-url: is required: set --prometheus-url, {PREFIX}PROMETHEUS_URL or prometheus_url in the settings"
-        " file, such as http://prometheus:9090",
-        f"--cycle: must be at least 10s, such as 60s; got '5s' (set by {PREFIX}CYCLE);"
-        f" set --cycle, {PREFIX}CYCLE or cycle in the settings file",
-        "--profile: must be one of 'observe', 'warn' or 'enforce'; got 'loud' (set by --profile);"
-        f" set --profile, {PREFIX}PROFILE or profile in the settings file",
-        f"--dry-run: must be true or false; got 'maybe' (set by {PREFIX}DRY_RUN);"
-        f" set --dry-run, {PREFIX}DRY_RUN or dry_run in the settings file",
-        f"--limit: must be at least 1, such as 5; got '0' (set by limit in {file});"
-        f" set --limit, {PREFIX}LIMIT or limit in the settings file",
+        f"--prometheus-url: is required: set {ways('prometheus_url')}, such as http://prometheus:9090",
+        f"--cycle: must be at least 10s, such as 60s; got '5s' (set by {PREFIX}CYCLE); set {ways('cycle')}",
+        (
+            "--profile: must be one of 'observe', 'warn' or 'enforce'; got 'loud' (set by --profile); "
+            f"set {ways('profile')}"
+        ),
+        f"--dry-run: must be true or false; got 'maybe' (set by {PREFIX}DRY_RUN); set {ways('dry_run')}",
+        f"--limit: must be at least 1, such as 5; got '0' (set by limit in {file}); set {ways('limit')}",
     ]
+
+
+def ways(name: str) -> str:
+    """All ways to set a field, as a message names them."""
+    return f"--{name.replace('_', '-')}, {PREFIX}{name.upper()} or {name} in the settings file"
 
 
 def test_a_malformed_duration_says_what_one_looks_like() -> None:
