@@ -16,7 +16,6 @@ from bench.report import as_json, show
 from bench.rounds import LoadError, Plan
 from sandbox import binaries
 from sandbox.children import ChildError
-from sandbox.progress import Progress
 from sandbox.toolchain import ToolchainError
 
 FAILURES = (
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     plan = Plan(options.rounds, options.seconds, options.connections)
     try:
-        found = run(plan, Progress.for_stderr())
+        found = run(plan, _say)
     except FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -46,6 +45,10 @@ def main(arguments: Sequence[str]) -> int:
     else:
         show(found, Console(width=None if sys.stdout.isatty() else 110))
     return 0
+
+
+def _say(text: str) -> None:
+    print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,10 +10,9 @@ from bench.figures import OURS, TARGETS, Figures, Ratio, compare, summarize
 from bench.processes import allowed_cores, choose_cores, memory_of
 from bench.programs import ensure_programs
 from bench.report import Run
-from bench.reviews import SIZES, reviews
-from bench.rounds import Plan, measure, write_bodies
+from bench.reviews import WORKLOADS, Workload, reviews
+from bench.rounds import Plan, Samples, measure, write_bodies
 from bench.servers import Bench, poster, running
-from runtime.clock import SystemClock
 from sandbox.progress import Progress
 
 
@@ -21,7 +20,7 @@ class CoresError(RuntimeError):
     """This machine has too few cores to keep servers and load apart."""
 
 
-def run(plan: Plan, progress: Progress) -> Run:
+def run(plan: Plan, say: Callable[[str], None]) -> Run:
     """Runs the whole benchmark.
 
     Raises:
@@ -33,22 +32,29 @@ def run(plan: Plan, progress: Progress) -> Run:
     if cores is None:
         msg = "the benchmark needs two cores: one for the server, one for the load"
         raise CoresError(msg)
-    programs = ensure_programs(os.environ, progress)
-    progress.say("starting the control plane, the webhook and the comparators")
-    with running(programs, cores, SystemClock()) as bench:
-        return _measured(bench, plan, progress.say)
+    programs = ensure_programs(os.environ, Progress.for_stderr())
+    say("starting the control plane, the webhook and the comparators")
+    with running(programs, cores) as bench:
+        return _measured(bench, plan, say)
 
 
 def _measured(bench: Bench, plan: Plan, say: Callable[[str], None]) -> Run:
     figures: list[Figures] = []
     ratios: list[Ratio] = []
-    for size, size_bytes in SIZES.items():
-        bodies = reviews(size_bytes)
-        gate.check({server.name: poster(server) for server in bench.servers}, bodies)
-        say(f"{size}: {len(bodies)} reviews, the same pods from all; {plan.total_seconds:.0f} s of load")
-        folder = write_bodies(bench.sandbox.dir / f"reviews-{size_bytes}", bodies)
-        samples = measure(bench, plan, folder, say)
-        figures += [summarize(server, size, found) for server, found in samples.items()]
-        ratios += [compare(other, size, samples[OURS], samples[other]) for other in TARGETS]
+    for workload in WORKLOADS:
+        samples = _sampled(bench, plan, workload, say)
+        figures += [summarize(server, workload.name, found) for server, found in samples.items()]
+        for other, target in TARGETS.items():
+            wanted = target if workload.usual else None
+            ratios.append(compare(other, workload.name, samples[OURS], samples[other], wanted))
     memory = {server.name: memory_of(server.pid) for server in bench.servers}
     return Run(plan, tuple(figures), tuple(ratios), memory)
+
+
+def _sampled(bench: Bench, plan: Plan, workload: Workload, say: Callable[[str], None]) -> Samples:
+    bodies = reviews(workload)
+    gate.check({server.name: poster(server) for server in bench.servers}, bodies)
+    count = f"{len(bodies)} kinds of pods, from all servers alike"
+    say(f"{workload.name}: {count}; {plan.total_seconds:.0f} s of load")
+    folder = write_bodies(bench.sandbox.dir / f"reviews-{WORKLOADS.index(workload)}", bodies)
+    return measure(bench, plan, folder, say)

@@ -26,14 +26,14 @@ class Sample(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Figures(msgspec.Struct, frozen=True, rename="camel"):
-    """One server at one size: medians over the rounds.
+    """One server under one workload: medians over the rounds.
 
     `load_share` is the part of its core that the load generator needed, at most in any round: near 1, it and
     not the server was the limit.
     """
 
     server: str
-    size: str
+    workload: str
     reviews_per_second: float
     cpu_seconds_per_review: float = msgspec.field(name="cpuSecondsPerReview")
     p50_seconds: float
@@ -49,25 +49,25 @@ class Ratio(msgspec.Struct, frozen=True, rename="camel"):
     """
 
     comparator: str
-    size: str
+    workload: str
     per_core: float
     per_second: float
-    target: float
+    target: float | None = None
 
     @property
-    def reached(self) -> bool:
-        """Whether the target for a core is reached."""
-        return self.per_core >= self.target
+    def reached(self) -> bool | None:
+        """Whether the target for a core is reached; None if there is none for this workload."""
+        return None if self.target is None else self.per_core >= self.target
 
 
 TARGETS: Mapping[str, float] = {CONTROLLER_RUNTIME: 10.0, PLAIN: 1.3}
 
 
-def summarize(server: str, size: str, samples: Sequence[Sample]) -> Figures:
+def summarize(server: str, workload: str, samples: Sequence[Sample]) -> Figures:
     """Gives the medians of one server's rounds."""
     return Figures(
         server,
-        size,
+        workload,
         median(sample.reviews / sample.seconds for sample in samples),
         median(cpu_per_review(sample) for sample in samples),
         median(sample.p50_seconds for sample in samples),
@@ -77,15 +77,17 @@ def summarize(server: str, size: str, samples: Sequence[Sample]) -> Figures:
     )
 
 
-def compare(comparator: str, size: str, ours: Sequence[Sample], theirs: Sequence[Sample]) -> Ratio:
+def compare(
+    comparator: str, workload: str, ours: Sequence[Sample], theirs: Sequence[Sample], target: float | None
+) -> Ratio:
     """Compares round by round, so that what slows the machine down for a while slows both."""
     pairs = list(zip(ours, theirs, strict=True))
     return Ratio(
         comparator,
-        size,
+        workload,
         median(cpu_per_review(other) / cpu_per_review(own) for own, other in pairs),
         median((own.reviews / own.seconds) / (other.reviews / other.seconds) for own, other in pairs),
-        TARGETS[comparator],
+        target,
     )
 
 

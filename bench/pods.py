@@ -11,6 +11,8 @@ Object = dict[str, Any]
 CONTROLLER_ACCOUNTS = "system:serviceaccount:kube-system"
 UID = "00000000-0000-4000-8000-000000000000"
 """Stands wherever something differs from pod to pod: the load generator puts a fresh one in, everywhere."""
+DURATION = "77777s"
+"""Stands for a duration that nobody asked for before: the load generator puts another in each time."""
 DEVICE = "nvidia.com/gpu"
 OWNED = ("restartPolicy", "schedulerName", "securityContext", "terminationGracePeriodSeconds", "dnsPolicy")
 CREATED = "2025-03-01T08:00:00Z"
@@ -40,7 +42,7 @@ class Kind(msgspec.Struct, frozen=True):
     deadline: int | None = None
 
 
-KINDS = (
+USUAL = (
     Kind("bare", "dev-{variant}@example.com", "kubectl-create", "Never"),
     Kind(
         "asking",
@@ -81,6 +83,14 @@ KINDS = (
         labels={"notebook-name": "lab-{variant}", "statefulset": "lab-{variant}", "opened": UID},
     ),
 )
+
+
+UNLIKE = (
+    msgspec.structs.replace(
+        USUAL[1], name="unlike", labels={"app": "finetune", "gpu-tenure.io/idle-after": DURATION}
+    ),
+)
+"""Pods of which no two ask for the same terms: nothing that was decided before helps with the next."""
 
 
 def variant_of(kind: Kind, variant: int) -> Kind:

@@ -41,7 +41,7 @@ def show(run: Run, console: Console) -> None:
 def remarks(figures: Sequence[Figures]) -> list[str]:
     """Says where the load generator rather than the server may have been the limit."""
     return [
-        f"{one.server}, {one.size}: the load generator used {one.load_share:.0%} of its core;"
+        f"{one.server}, {one.workload}: the load generator used {one.load_share:.0%} of its core;"
         " trust the CPU per review rather than the rate"
         for one in figures
         if one.load_share > BUSY_LOAD
@@ -54,13 +54,13 @@ def _figures_table(run: Run) -> Table:
     title = f"Mutating GPU pods: {what}"
     table = Table(title=title)
     table.add_column("server")
-    table.add_column("review")
+    table.add_column("reviews of")
     for heading in ("reviews/s", "CPU/review", "p50", "p99", "memory"):
         table.add_column(heading, justify="right")
     for one in run.figures:
         table.add_row(
             one.server,
-            one.size,
+            one.workload,
             f"{one.reviews_per_second:,.0f}",
             micro(one.cpu_seconds_per_review),
             milli(one.p50_seconds),
@@ -74,22 +74,27 @@ def _figures_table(run: Run) -> Table:
 def _ratios_table(ratios: Sequence[Ratio]) -> Table:
     table = Table(title=f"{OURS} against them: medians of the ratios within each round")
     table.add_column("against")
-    table.add_column("review")
+    table.add_column("reviews of")
     for heading in ("per core (CPU)", "reviews/s", "target per core"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for one in ratios:
-        mark = "[green]reached[/green]" if one.reached else "[red]not reached[/red]"
-        cells = (times(one.per_core), times(one.per_second), f"≥ {one.target:g}", mark)
-        table.add_row(one.comparator, one.size, *cells)
+        target = "" if one.target is None else f"≥ {one.target:g}"
+        mark = "" if one.reached is None else verdict(reached=one.reached)
+        table.add_row(one.comparator, one.workload, times(one.per_core), times(one.per_second), target, mark)
     return table
 
 
 def _memory_line(memory: dict[str, Memory]) -> str:
     ours = memory[OURS]
-    mark = "[green]reached[/green]" if ours.peak < MEMORY_LIMIT_BYTES else "[red]not reached[/red]"
+    mark = verdict(reached=ours.peak < MEMORY_LIMIT_BYTES)
     limit = mega(MEMORY_LIMIT_BYTES)
     return f"{OURS}: resident {mega(ours.now)}, at most {mega(ours.peak)}; target < {limit}: {mark}"
+
+
+def verdict(*, reached: bool) -> str:
+    """Says whether a target is reached, in colour."""
+    return "[green]reached[/green]" if reached else "[red]not reached[/red]"
 
 
 def times(ratio: float) -> str:

@@ -11,11 +11,29 @@ import bisect
 
 import msgspec
 
-from bench.pods import KINDS, UID, Kind, Object, pod, variant_of
+from bench.pods import UID, UNLIKE, USUAL, Kind, Object, pod, variant_of
 
 NAMESPACE = "bench-training"
-SIZES = {"10 kB": 10_000, "30 kB": 30_000}
 VARIANTS = 12
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """A kind of load: bodies of about that many bytes about pods of these kinds.
+
+    `usual` is whether the targets are meant for it.
+    """
+
+    name: str
+    size_bytes: int
+    kinds: tuple[Kind, ...] = USUAL
+    usual: bool = True
+
+
+WORKLOADS = (
+    Workload("10 kB", 10_000),
+    Workload("30 kB", 30_000),
+    Workload("10 kB, no two alike", 10_000, UNLIKE, usual=False),
+)
 
 
 class Review(msgspec.Struct, frozen=True):
@@ -25,12 +43,12 @@ class Review(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def reviews(size_bytes: int, variants: int = VARIANTS) -> tuple[Review, ...]:
-    """Gives one review per variant and kind of pod, each just below `size_bytes` by its environment."""
+def reviews(workload: Workload, variants: int = VARIANTS) -> tuple[Review, ...]:
+    """Gives one review per variant and kind of pod, each just below the size by its environment."""
     return tuple(
-        Review(f"{kind.name}-{variant:02d}", _fill(variant_of(kind, variant), size_bytes))
+        Review(f"{kind.name}-{variant:02d}", _fill(variant_of(kind, variant), workload.size_bytes))
         for variant in range(variants)
-        for kind in KINDS
+        for kind in workload.kinds
     )
 
 

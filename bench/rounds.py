@@ -26,7 +26,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def total_seconds(self) -> float:
-        """How long the measuring of one size takes with three servers."""
+        """How long the measuring of one workload takes with three servers."""
         return 3 * self.rounds * (self.seconds + WARM_UP_SECONDS)
 
 

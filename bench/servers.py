@@ -20,10 +20,9 @@ from bench.policies import comparator_policy, gpu_policy
 from bench.processes import Cores, pinned
 from bench.programs import Programs
 from bench.reviews import NAMESPACE
-from certs.issue import issue_ca, issue_leaf
-from runtime.clock import Clock
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import wait
+from sandbox.install import Installation, install_chart
 from sandbox.ports import LOOPBACK
 from sandbox.startup import answers
 
@@ -67,15 +66,15 @@ class Bench:
 
 
 @contextmanager
-def running(programs: Programs, cores: Cores, clock: Clock) -> Iterator[Bench]:
+def running(programs: Programs, cores: Cores) -> Iterator[Bench]:
     """Starts the control plane and the servers, and ends them."""
     options = SandboxOptions(prometheus=False, alertmanager=False, exporter=False)
     with Sandbox.start(options) as sandbox:
-        _install(sandbox)
-        tls = _write_tls(sandbox.dir / "bench-tls", clock)
+        installation = _install(sandbox)
+        tls = installation.tls
         (tls / "policy.json").write_bytes(msgspec.json.encode(comparator_policy()))
         servers = (
-            _start_ours(sandbox, tls, cores),
+            _start_ours(installation, tls, cores),
             _start_comparator(sandbox, CONTROLLER_RUNTIME, programs.path("controller_runtime"), tls, cores),
             _start_comparator(sandbox, PLAIN, programs.path("plain"), tls, cores),
         )
@@ -116,39 +115,29 @@ def child_name(server: str) -> str:
     return "bench-" + "".join(letter if letter.isalnum() else "-" for letter in server)
 
 
-def _install(sandbox: Sandbox) -> None:
-    from sandbox.install import install_chart
-
-    install_chart(sandbox, {"profile": "enforce"})
+def _install(sandbox: Sandbox) -> Installation:
+    installation = install_chart(sandbox, {"profile": "enforce"})
     sandbox.api().create_namespace(NAMESPACE)
     sandbox.api().create(POLICIES, gpu_policy())
+    return installation
 
 
-def _write_tls(folder: Path, clock: Clock) -> Path:
-    ca = issue_ca("bench", clock.now(), 2)
-    leaf = issue_leaf(ca, ["localhost"], [LOOPBACK], clock.now(), 1)
-    folder.mkdir(mode=0o700)
-    for name, content in (("ca.crt", ca.cert_pem), ("tls.crt", leaf.cert_pem), ("tls.key", leaf.key_pem)):
-        (folder / name).write_bytes(content)
-    return folder
-
-
-def _start_ours(sandbox: Sandbox, tls: Path, cores: Cores) -> Server:
+def _start_ours(installation: Installation, tls: Path, cores: Cores) -> Server:
+    """Starts the webhook with the arguments and the environment of the chart's Deployment."""
+    sandbox = installation.sandbox
     port, ops_port = sandbox.free_port(), sandbox.free_port()
-    argv = [
-        sys.executable,
-        "-m",
-        "cli",
-        "webhook",
-        f"--kubeconfig={sandbox.kubeconfig('webhook')}",
-        f"--tls-cert={tls / 'tls.crt'}",
-        f"--tls-key={tls / 'tls.key'}",
-        f"--host={LOOPBACK}",
-        f"--port={port}",
-        f"--ops-port={ops_port}",
-        "--profile=enforce",
-    ]
-    pid = sandbox.spawn(child_name(OURS), pinned(cores.server, argv))
+    command = installation.command("webhook")
+    flags = {
+        "kubeconfig": sandbox.kubeconfig("webhook"),
+        "tls-cert": tls / "tls.crt",
+        "tls-key": tls / "tls.key",
+        "host": LOOPBACK,
+        "port": port,
+        "ops-port": ops_port,
+    }
+    own = [f"--{name}={value}" for name, value in flags.items()]
+    argv = pinned(cores.server, [sys.executable, "-m", "cli", *command.args, *own])
+    pid = sandbox.spawn(child_name(OURS), argv, command.env)
     return Server(OURS, pid, f"{LOOPBACK}:{port}", tls / "ca.crt", f"http://{LOOPBACK}:{ops_port}/readyz")
 
 

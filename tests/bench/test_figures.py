@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.figures import CONTROLLER_RUNTIME, OURS, PLAIN, Sample, compare, summarize
+from bench.figures import CONTROLLER_RUNTIME, OURS, PLAIN, TARGETS, Sample, compare, summarize
 
 
 def sample(reviews: int = 1000, cpu: float = 1.0, load: float = 0.5, p99: float = 0.002) -> Sample:
@@ -22,7 +22,7 @@ def test_ratios_are_taken_within_a_round() -> None:
     """A round in which the machine was half as fast for both says the same as the others."""
     ours = [sample(1000), sample(500), sample(1000)]
     theirs = [sample(100), sample(50), sample(100)]
-    ratio = compare(CONTROLLER_RUNTIME, "10 kB", ours, theirs)
+    ratio = compare(CONTROLLER_RUNTIME, "10 kB", ours, theirs, 10.0)
     assert ratio.per_core == pytest.approx(10.0)
     assert ratio.per_second == pytest.approx(10.0)
 
@@ -38,10 +38,13 @@ def test_ratios_are_taken_within_a_round() -> None:
 )
 def test_targets(comparator: str, reviews: int, reached: bool) -> None:
     """The target is judged by what a core can do."""
-    assert compare(comparator, "30 kB", [sample(1000)], [sample(reviews)]).reached is reached
+    assert (
+        compare(comparator, "30 kB", [sample(1000)], [sample(reviews)], TARGETS[comparator]).reached
+        is reached
+    )
 
 
 def test_a_missing_round_is_an_error() -> None:
     """Samples that cannot be paired are never compared."""
     with pytest.raises(ValueError, match="zip"):
-        compare(PLAIN, "10 kB", [sample()], [sample(), sample()])
+        compare(PLAIN, "10 kB", [sample()], [sample(), sample()], None)

@@ -8,9 +8,9 @@ import pytest
 
 from bench.gate import DisagreementError, Post, check
 from bench.pods import UID
-from bench.reviews import reviews
+from bench.reviews import WORKLOADS, reviews
 
-REVIEW = reviews(10_000, variants=1)[1]  # has labels and annotations of its own
+REVIEW = reviews(WORKLOADS[0], variants=1)[1]  # has labels and annotations of its own
 CLASS = {"op": "add", "path": "/metadata/labels/gpu-tenure.io~1class", "value": "batch"}
 
 

@@ -17,7 +17,11 @@ def run(load_share: float = 0.3, peak: int = 70_000_000) -> Run:
         Figures(name, "10 kB", 5000.0, 0.0002, 0.0015, 0.004, load_share, 5)
         for name in (OURS, CONTROLLER_RUNTIME, PLAIN)
     )
-    ratios = (Ratio(CONTROLLER_RUNTIME, "10 kB", 11.0, 9.5, 10.0), Ratio(PLAIN, "10 kB", 0.8, 0.7, 1.3))
+    ratios = (
+        Ratio(CONTROLLER_RUNTIME, "10 kB", 11.0, 9.5, 10.0),
+        Ratio(PLAIN, "10 kB", 0.8, 0.7, 1.3),
+        Ratio(PLAIN, "unlike", 0.4, 0.3),
+    )
     return Run(Plan(), figures, ratios, {one.server: Memory(60_000_000, peak) for one in figures})
 
 
@@ -38,6 +42,7 @@ def test_tables_name_each_figure_and_say_which_targets_are_missed() -> None:
     assert "not reached" not in verdicts[0]
     assert "0.80" in verdicts[1]
     assert "not reached" in verdicts[1]
+    assert not any("reached" in line for line in lines if "unlike" in line)
 
 
 def test_memory_beyond_the_limit_is_said() -> None:
@@ -58,7 +63,7 @@ def test_json_carries_the_same_figures() -> None:
     assert found["figures"][0]["cpuSecondsPerReview"] == 0.0002
     assert found["ratios"][0] == {
         "comparator": CONTROLLER_RUNTIME,
-        "size": "10 kB",
+        "workload": "10 kB",
         "perCore": 11.0,
         "perSecond": 9.5,
         "target": 10.0,

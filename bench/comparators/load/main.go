@@ -29,7 +29,13 @@ import (
 )
 
 const (
-	placeholder    = "00000000-0000-4000-8000-000000000000"
+	// What stands in the bodies for what differs from review to review: the uid (as such, and in names and labels), and
+	// in some bodies a duration, from half an hour to a day, that nobody asked for before.
+	uidPlaceholder      = "00000000-0000-4000-8000-000000000000"
+	durationPlaceholder = "77777s"
+	durationLeast       = 1800
+	durationMost        = 86400
+
 	ticksPerSecond = 100 // USER_HZ of Linux, a constant of its ABI
 
 	// The API server's client fills a buffer of this size with the head and the beginning of the body, and writes the
@@ -52,11 +58,11 @@ type result struct {
 	P99Seconds       float64 `json:"p99Seconds"`
 }
 
-// message is one prepared request: head and body, and where the placeholder of the uid lies in it, again and again: as the
-// uid of the review, and in names and labels, so that no two reviews are alike.
+// message is one prepared request: head and body, and where the placeholders lie in it.
 type message struct {
-	content []byte
-	offsets []int
+	content   []byte
+	uids      []int
+	durations []int
 }
 
 type answer struct {
@@ -68,7 +74,7 @@ type answer struct {
 	} `json:"response"`
 }
 
-var lastUID atomic.Uint64
+var lastNumber atomic.Uint64
 
 func main() {
 	set := parse()
@@ -130,7 +136,8 @@ func prepare(set settings) ([]message, error) {
 		if len(one.content) <= firstWrite {
 			return nil, fmt.Errorf("%s: is shorter than %d bytes", file, firstWrite)
 		}
-		if one.offsets = offsetsOf(one.content, placeholder); len(one.offsets) == 0 {
+		one.durations = offsetsOf(one.content, durationPlaceholder)
+		if one.uids = offsetsOf(one.content, uidPlaceholder); len(one.uids) == 0 {
 			return nil, fmt.Errorf("%s: has no uid to replace", file)
 		}
 		messages = append(messages, one)
@@ -237,11 +244,21 @@ func exchangeUntil(until time.Time, connection net.Conn, messages []message, fir
 	return latencies, nil
 }
 
-func exchange(connection net.Conn, reader *bufio.Reader, sent message) (time.Duration, error) {
-	uid := fmt.Sprintf("00000000-0000-4000-8000-%012x", lastUID.Add(1))
-	for _, offset := range sent.offsets {
-		copy(sent.content[offset:], uid)
+// renew makes the message unlike all others, and gives its uid.
+func (m message) renew(number uint64) string {
+	uid := fmt.Sprintf("00000000-0000-4000-8000-%012x", number)
+	for _, offset := range m.uids {
+		copy(m.content[offset:], uid)
 	}
+	duration := fmt.Sprintf("%05ds", durationLeast+number%(durationMost-durationLeast+1))
+	for _, offset := range m.durations {
+		copy(m.content[offset:], duration)
+	}
+	return uid
+}
+
+func exchange(connection net.Conn, reader *bufio.Reader, sent message) (time.Duration, error) {
+	uid := sent.renew(lastNumber.Add(1))
 	started := time.Now()
 	if err := connection.SetDeadline(started.Add(30 * time.Second)); err != nil {
 		return 0, err
