@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -43,6 +43,7 @@ FIELD_LABELS: Final[dict[str, Label]] = {
     "warm_up": Label.IDLE_WARM_UP,
 }
 """The fields of Terms and the labels that spell them."""
+_TERM_TEXTS: Final = tuple(label.value for label in TERM_LABELS)
 
 
 class Range(Struct, frozen=True):
@@ -83,15 +84,16 @@ class Admitted(Struct, frozen=True):
 
 def policy_terms(policy: GPUPolicy, pod_class: PodClass) -> Terms:
     """The terms that a policy gives to a class: per field the class's block, else `idle`, else the row."""
-    row = CLASS_ROWS[pod_class]
-    fields: dict[str, Any] = {}
-    for field in FIELD_LABELS:
-        for source in (policy.classes.idle(pod_class), policy.idle, row):
-            value = getattr(source, field)
-            if value is not None:
-                fields[field] = value
-                break
-    return msgspec.structs.replace(row, **fields)
+    first, second, row = policy.classes.idle(pod_class), policy.idle, CLASS_ROWS[pod_class]
+    return Terms(
+        action=first.action or second.action or row.action,
+        after=first.after or second.after or row.after,
+        utilization=first.utilization or second.utilization or row.utilization,
+        statistic=first.statistic or second.statistic or row.statistic,
+        memory=first.memory or second.memory or row.memory,
+        grace=first.grace or second.grace or row.grace,
+        warm_up=first.warm_up or second.warm_up or row.warm_up,
+    )
 
 
 def after_range(bounds: Bounds, own: Terms) -> Range:
@@ -125,10 +127,14 @@ def admitted_terms(
     the labels that these terms spell gives the same terms.
     """
     own = policy_terms(policy, pod_class)
+    exemption_key = wants_exemption(labels, annotations)
+    wishes = {label: labels[label] for label in _TERM_TEXTS if label in labels} if labels else {}
+    if exemption_key is None and (not wishes or wishes == terms_to_labels(own)):
+        return Admitted(own)
     found, errors = read_labels(labels)
     malformed = {error.path: error.message for error in errors}
-    asking = _Asking(policy.bounds, own, found, dict(labels or {}), malformed)
-    action, exempt = asking.action(wants_exemption(labels, annotations))
+    asking = _Asking(policy.bounds, own, found, wishes, malformed)
+    action, exempt = asking.action(exemption_key)
     terms = msgspec.structs.replace(
         own,
         action=action,

@@ -24,6 +24,7 @@ _DECIMAL: Final = {
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _NANO: Final = 10**9
 _MAX_BINARY: Final = 2**63 - 1
+_PLAIN_DIGITS: Final = 18
 _MALFORMED: Final = "must be a quantity such as 2, 500m or 3Gi"
 
 
@@ -56,6 +57,8 @@ def whole_devices(value: str | float | None) -> int:
     Raises:
         FormatError: unreadable, negative, or not whole; nothing is ever rounded to a whole number.
     """
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < _PLAIN_DIGITS:
+        return int(value)
     amount = parse_quantity(value)
     if amount < 0:
         raise FormatError("must not be negative")

@@ -78,11 +78,13 @@ class Classes(Struct, frozen=True):
 
     def idle(self, pod_class: PodClass) -> Idle:
         """The idle terms that the policy names for a class."""
-        return {
-            PodClass.INTERACTIVE: self.interactive,
-            PodClass.BATCH: self.batch,
-            PodClass.SERVING: self.serving,
-        }[pod_class]
+        match pod_class:
+            case PodClass.INTERACTIVE:
+                return self.interactive
+            case PodClass.BATCH:
+                return self.batch
+            case PodClass.SERVING:
+                return self.serving
 
 
 class Exemption(Struct, frozen=True):

@@ -17,6 +17,14 @@ from policy.memory import MemoryLimit, parse_memory
 EXEMPT: Final = "exempt"
 _PERCENT: Final = re.compile(r"[1-9]\d{0,2}", re.ASCII)
 _Value = TypeVar("_Value")
+# Plain texts, so that what is written out holds no enum members.
+_ACTION: Final = Label.IDLE_ACTION.value
+_AFTER: Final = Label.IDLE_AFTER.value
+_UTILIZATION: Final = Label.IDLE_UTILIZATION.value
+_STATISTIC: Final = Label.IDLE_STATISTIC.value
+_MEMORY: Final = Label.IDLE_MEMORY.value
+_GRACE: Final = Label.IDLE_GRACE.value
+_WARM_UP: Final = Label.IDLE_WARM_UP.value
 
 
 class Action(StrEnum):
@@ -72,17 +80,17 @@ class Terms(Struct, frozen=True):
 
 def terms_to_labels(terms: Terms) -> dict[str, str]:
     """The labels that spell the terms; `idle-memory` only where memory is looked at."""
-    labels: dict[str, str] = {
-        Label.IDLE_ACTION: EXEMPT if terms.exempt else terms.action.value,
-        Label.IDLE_AFTER: terms.after.text,
-        Label.IDLE_UTILIZATION: str(terms.utilization),
-        Label.IDLE_STATISTIC: terms.statistic.value,
-        Label.IDLE_GRACE: terms.grace.text,
-        Label.IDLE_WARM_UP: terms.warm_up.text,
+    labels = {
+        _ACTION: EXEMPT if terms.exempt else str(terms.action),
+        _AFTER: terms.after.text,
+        _UTILIZATION: str(terms.utilization),
+        _STATISTIC: str(terms.statistic),
+        _GRACE: terms.grace.text,
+        _WARM_UP: terms.warm_up.text,
     }
     if terms.memory is not None:
-        labels[Label.IDLE_MEMORY] = terms.memory.text
-    return {str(key): value for key, value in labels.items()}
+        labels[_MEMORY] = terms.memory.text
+    return labels
 
 
 def terms_from_labels(labels: Mapping[str, str] | None) -> tuple[Terms | None, tuple[FieldError, ...]]:
@@ -147,25 +155,25 @@ def read_labels(labels: Mapping[str, str] | None) -> tuple[LabelledTerms, tuple[
     values = labels or {}
     errors: list[FieldError] = []
 
-    def read(label: Label, parse: Callable[[str], _Value]) -> _Value | None:
+    def read(label: str, parse: Callable[[str], _Value]) -> _Value | None:
         text = values.get(label)
         if text is None:
             return None
         try:
             return parse(text)
         except FormatError as error:
-            errors.append(FieldError(label.value, str(error)))
+            errors.append(FieldError(label, str(error)))
             return None
 
-    exempt = values.get(Label.IDLE_ACTION) == EXEMPT
+    exempt = values.get(_ACTION) == EXEMPT
     found = LabelledTerms(
-        action=Action.OBSERVE if exempt else read(Label.IDLE_ACTION, parse_action),
-        after=read(Label.IDLE_AFTER, parse_span),
-        utilization=read(Label.IDLE_UTILIZATION, parse_utilization),
-        statistic=read(Label.IDLE_STATISTIC, parse_statistic),
-        memory=read(Label.IDLE_MEMORY, parse_memory),
-        grace=read(Label.IDLE_GRACE, parse_duration),
-        warm_up=read(Label.IDLE_WARM_UP, parse_duration),
+        action=Action.OBSERVE if exempt else read(_ACTION, parse_action),
+        after=read(_AFTER, parse_span),
+        utilization=read(_UTILIZATION, parse_utilization),
+        statistic=read(_STATISTIC, parse_statistic),
+        memory=read(_MEMORY, parse_memory),
+        grace=read(_GRACE, parse_duration),
+        warm_up=read(_WARM_UP, parse_duration),
         exempt=exempt,
     )
     return found, tuple(errors)
