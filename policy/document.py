@@ -85,6 +85,6 @@ class Node:
             return False
         return self.value
 
-    def texts(self) -> tuple[str, ...]:
-        """A list of texts."""
-        return tuple(text for item in self.items() if (text := item.text()) is not None)
+    def texts(self, longest: int = 253) -> tuple[str, ...]:
+        """A list of texts that are not empty and not too long."""
+        return tuple(text for item in self.items() if (text := item.text(longest)) is not None)

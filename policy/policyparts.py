@@ -72,6 +72,14 @@ def _read_expression(node: Node) -> Expression | None:
     return None if key is None or operator is None else Expression(key, operator, values)
 
 
+def _label_value(node: Node) -> str:
+    """A value of a label, which may be empty; a wrong one is an error and reads as empty."""
+    if isinstance(node.value, str) and is_label_value(node.value):
+        return node.value
+    node.fail("must be a valid label value, in quotes if it looks like a number")
+    return ""
+
+
 def _parse_key(text: str) -> str:
     """A label key."""
     if not is_qualified_name(text):
@@ -115,7 +123,7 @@ def read_images(node: Node | None) -> Images:
     for item in fields["allowed"].items():
         if isinstance(item.value, str) and item.value and not _IMAGE.fullmatch(item.value):
             item.fail("must be an image reference without spaces")
-    return Images(fields["allowed"].texts())
+    return Images(fields["allowed"].texts(512))
 
 
 def read_act_window(node: Node | None) -> ActWindow | None:

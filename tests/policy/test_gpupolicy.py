@@ -264,6 +264,12 @@ def test_deadline_blocks(deadline: Any, batch: Any, expected: tuple[str, str, st
             id="In without values",
         ),
         pytest.param(
+            {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": [1]}]}},
+            "spec.namespaceSelector.matchExpressions[0].values[0]",
+            "label value",
+            id="a number among the values",
+        ),
+        pytest.param(
             {
                 "namespaceSelector": {
                     "matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]
@@ -331,6 +337,14 @@ def test_invalid_fields(spec: dict[str, Any], path: str, message: str) -> None:
     errors = errors_of({"metadata": {"name": "p"}, "spec": spec})
     assert list(errors) == [path]
     assert message in errors[path]
+
+
+def test_a_selector_may_ask_for_an_empty_value() -> None:
+    """An empty label value is a value."""
+    selector = parsed(
+        namespaceSelector={"matchExpressions": [{"key": "a", "operator": "In", "values": [""]}]}
+    )
+    assert selector.namespace_selector.match_expressions[0].values == ("",)
 
 
 @pytest.mark.parametrize(
