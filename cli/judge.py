@@ -1,0 +1,147 @@
+"""The command `gpu-tenure judge`: verdicts for a list of pods, from a Prometheus; it only ever reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from policy.errors import FieldError
+    from reaper.criteria import JudgeSettings
+    from reaper.dossier import Given, Judged
+    from reaper.observation import Observation
+    from reaper.pods import GpuPod
+    from reaper.prometheus import PrometheusOptions
+
+PREFIX = "GPU_TENURE_JUDGE_"
+
+
+class Output(StrEnum):
+    """How verdicts are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def judge(  # noqa: PLR0913, PLR0917  one argument per flag
+    pods: Annotated[
+        Path,
+        typer.Option(help="What `kubectl get pods -A -o json` prints; `-` reads it from standard input."),
+    ],
+    prometheus_url: Annotated[
+        str,
+        typer.Option(envvar=f"{PREFIX}PROMETHEUS_URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics."),
+    ],
+    at: Annotated[
+        str | None, typer.Option(help="Judge at this time (RFC 3339) instead of now.", metavar="TIME")
+    ] = None,
+    policy: Annotated[
+        list[Path] | None, typer.Option(help="GPUPolicy files for pods that carry no terms; may be repeated.")
+    ] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TABLE,
+    interval: Annotated[
+        list[str] | None,
+        typer.Option(help="Scrape interval of an exporter where it cannot be detected.", metavar="dcgm=5m"),
+    ] = None,
+    matcher: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A label that series must carry, if one Prometheus serves several.", metavar="cluster=prod"
+        ),
+    ] = None,
+    timeout: Annotated[str, typer.Option(envvar=f"{PREFIX}TIMEOUT", help="Limit of one query.")] = "30s",
+    bearer_token_file: Annotated[
+        Path | None, typer.Option(envvar=f"{PREFIX}BEARER_TOKEN_FILE", help="File with a token.")
+    ] = None,
+    username: Annotated[
+        str, typer.Option(envvar=f"{PREFIX}USERNAME", help="User for basic authentication.")
+    ] = "",
+    password_file: Annotated[
+        Path | None, typer.Option(envvar=f"{PREFIX}PASSWORD_FILE", help="File with the password.")
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(envvar=f"{PREFIX}CA_FILE", help="Certificates to trust.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(help="A further header.", metavar="X-Scope-OrgID=team")
+    ] = None,
+) -> None:
+    """Say of every GPU pod whether it is idle, and how that is known. It never acts.
+
+    `kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url URL`
+
+    Pods that carry terms are judged by them; others by `--policy`, or by the defaults of their class, and
+    marked `assumed`. Exit code 0: judged. 1: Prometheus could not be used, all verdicts are Unknown. 2: bad input.
+    """
+    from cli import judge_input
+    from policy.errors import InvalidError
+
+    errors: list[FieldError] = []
+    moment = judge_input.moment(at, errors)
+    options = judge_input.prometheus(
+        prometheus_url,
+        timeout,
+        bearer_token_file,
+        username,
+        password_file,
+        ca_file,
+        header or (),
+        errors=errors,
+    )
+    settings = judge_input.criteria(interval or (), matcher or (), errors)
+    policies = judge_input.policies(policy or (), errors)
+    candidates = judge_input.pods(pods, policies, errors)
+    if errors or options is None or settings is None:
+        raise InvalidError(errors)
+    observation = asyncio.run(_observe(candidates, options, settings, moment))
+    _print(output, candidates, observation, settings)
+    if not observation.complete:
+        said = "; ".join(observation.problems)
+        print(f"error: {options.url}: {said}; all verdicts are Unknown", file=sys.stderr)
+        sys.exit(1)
+
+
+async def _observe(
+    pods: Sequence[tuple[GpuPod, Given]], options: PrometheusOptions, settings: JudgeSettings, at: datetime
+) -> Observation:
+    from reaper.dossier import skip_of
+    from reaper.observation import observe
+    from reaper.prometheus import HttpPrometheus
+    from runtime.clock import SystemClock
+
+    terms = [given.terms for pod, given in pods if skip_of(pod, given.terms) is None]
+    adapter = HttpPrometheus(options, SystemClock().monotonic)
+    try:
+        return await observe(
+            adapter,
+            {one.after.seconds for one in terms},
+            at,
+            settings,
+            thresholds={one.utilization for one in terms},
+        )
+    finally:
+        adapter.close()
+
+
+def _print(
+    output: Output, pods: Sequence[tuple[GpuPod, Given]], observation: Observation, settings: JudgeSettings
+) -> None:
+    from reaper.dossier import document, judge_all
+
+    judged: list[Judged] = judge_all(pods, observation, settings)
+    if output is Output.JSON:
+        print(json.dumps([document(one) for one in judged], indent=2))
+        return
+    from rich.console import Console
+
+    from cli.verdict_table import verdict_table
+
+    Console().print(verdict_table(judged, observation))

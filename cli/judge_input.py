@@ -1,0 +1,131 @@
+"""Reads what `gpu-tenure judge` is given; collects all that is wrong instead of stopping at the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import yaml
+
+from cli.podlist import read_bytes, read_pods
+from policy.durations import parse_duration, parse_time
+from policy.errors import FieldError, FormatError
+from policy.selection import PolicySet
+from reaper.criteria import JudgeSettings
+from reaper.dossier import Given, given_terms
+from reaper.pods import GpuPod, gpu_pod
+from reaper.prometheus import PrometheusOptions
+from runtime.clock import SystemClock
+
+
+def moment(at: str | None, errors: list[FieldError]) -> datetime:
+    """The time to judge at, now without a text."""
+    now = SystemClock().now()
+    try:
+        return now if at is None else parse_time(at)
+    except FormatError as error:
+        errors.append(FieldError("--at", str(error)))
+        return now
+
+
+def prometheus(  # noqa: PLR0913  one argument per flag
+    url: str,
+    timeout: str,
+    bearer_token_file: Path | None,
+    username: str,
+    password_file: Path | None,
+    ca_file: Path | None,
+    headers: Sequence[str],
+    *,
+    errors: list[FieldError],
+) -> PrometheusOptions | None:
+    """How to reach Prometheus; None if that cannot be told."""
+    files = {"--bearer-token-file": bearer_token_file, "--password-file": password_file, "--ca-file": ca_file}
+    for flag, path in files.items():
+        if path is not None and not path.is_file():
+            errors.append(FieldError(flag, f"no file {path}"))
+    found = _pairs("--header", headers, errors)
+    seconds = _seconds("--timeout", timeout, errors)
+    try:
+        return PrometheusOptions(
+            url=url,
+            timeout=seconds,
+            bearer_token_file=bearer_token_file,
+            username=username,
+            password_file=password_file,
+            ca_file=ca_file,
+            headers=found,
+        )
+    except ValueError as error:
+        errors.append(FieldError("--prometheus-url", str(error)))
+        return None
+
+
+def criteria(
+    intervals: Sequence[str], matchers: Sequence[str], errors: list[FieldError]
+) -> JudgeSettings | None:
+    """The numbers of judging; None if they are impossible."""
+    spans = {
+        source: _seconds("--interval", text, errors)
+        for source, text in _pairs("--interval", intervals, errors).items()
+    }
+    try:
+        return JudgeSettings(
+            intervals=spans, matchers=_pairs("--matcher", matchers, errors), limit_seconds=300.0
+        )
+    except ValueError as error:
+        field, _, said = str(error).partition(": ")
+        errors.append(FieldError(f"--{field.removesuffix('s')}", said))
+        return None
+
+
+def policies(paths: Sequence[Path], errors: list[FieldError]) -> PolicySet:
+    """The GPUPolicies of files; an invalid one is an error, nothing falls back here."""
+    objects: list[Mapping[str, object]] = []
+    for path in paths:
+        try:
+            documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            errors.append(FieldError("--policy", f"cannot read {path}: {' '.join(str(error).split())}"))
+            continue
+        objects += [one for one in documents if isinstance(one, Mapping) and one.get("kind") == "GPUPolicy"]
+        if not any(isinstance(one, Mapping) and one.get("kind") == "GPUPolicy" for one in documents):
+            errors.append(FieldError("--policy", f"{path} holds no GPUPolicy"))
+    found = PolicySet.of(objects)
+    for name, broken in found.invalid.items():
+        errors += [error.under(f"--policy {name}") for error in broken.errors]
+    return found
+
+
+def pods(path: Path, policies: PolicySet, errors: list[FieldError]) -> list[tuple[GpuPod, Given]]:
+    """The GPU pods of a list, with the terms to judge them by."""
+    before = len(errors)
+    data = read_bytes(path, errors)
+    if len(errors) > before:
+        return []
+    listed = read_pods(data, errors)
+    found = [pod for one in listed.pods if (pod := gpu_pod(one)) is not None]
+    return [(pod, given_terms(pod, policies, listed.namespaces)) for pod in found]
+
+
+def _pairs(flag: str, texts: Sequence[str], errors: list[FieldError]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            errors.append(FieldError(flag, f"must be NAME=VALUE, is {text!r}"))
+        else:
+            found[name] = value
+    return found
+
+
+def _seconds(flag: str, text: str, errors: list[FieldError]) -> float:
+    try:
+        seconds = parse_duration(text).seconds
+    except FormatError as error:
+        errors.append(FieldError(flag, str(error)))
+        return 15.0
+    if seconds < 1:
+        errors.append(FieldError(flag, "must be at least 1s"))
+    return float(max(seconds, 1))

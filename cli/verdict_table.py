@@ -1,0 +1,171 @@
+"""Verdicts as a table that people like to read, ending in a summary; computes no verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from policy.verdicts import REASONS, Reason, VerdictKind
+from reaper.advice import advise
+from reaper.dossier import Judged
+from reaper.observation import Observation
+
+STYLES = {
+    VerdictKind.IDLE: "bold red",
+    VerdictKind.UNKNOWN: "yellow",
+    VerdictKind.ACTIVE: "green",
+    VerdictKind.SKIPPED: "dim",
+}
+ORDER = list(STYLES)
+BAR_WIDTH = 24
+NOTHING = "\N{EN DASH}"
+
+
+def verdict_table(judged: Sequence[Judged], observation: Observation) -> RenderableType:
+    """All verdicts, the longest idle first, and what they add up to."""
+    if not judged:
+        return Text("No GPU pods in the list.")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.add_column("NAMESPACE", overflow="fold")
+    table.add_column("POD", overflow="fold")
+    table.add_column("GPUS", justify="right")
+    table.add_column("VERDICT")
+    table.add_column("IDLE FOR", justify="right")
+    table.add_column("MAX", justify="right")
+    table.add_column("MEMORY", justify="right")
+    table.add_column("HOW IT IS KNOWN", overflow="fold", ratio=1)
+    table.add_column("TERMS", overflow="fold")
+    for one in sorted(judged, key=_rank):
+        table.add_row(*_row(one, observation.observed_at))
+    return Group(table, Padding(summary(judged, observation), (0, 0, 1, 0)))
+
+
+def summary(judged: Sequence[Judged], observation: Observation) -> RenderableType:
+    """Devices by verdict, Unknown by reason, idle devices by namespace, and what would help."""
+    parts: list[RenderableType] = [_totals(judged)]
+    unknown = [one for one in judged if one.verdict.kind is VerdictKind.UNKNOWN]
+    if unknown:
+        parts += [Text("\nUnknown, by reason", style="bold"), _by_reason(unknown)]
+    idle = [one for one in judged if one.verdict.kind is VerdictKind.IDLE]
+    if idle:
+        parts += [Text("\nIdle devices, by namespace", style="bold"), _by_namespace(idle)]
+    unseen = [one.pod for one in unknown if one.verdict.reason is Reason.NO_SERIES]
+    hints = advise({one.verdict.reason for one in unknown}, unseen, observation.metrics)
+    if hints:
+        parts.append(Text("\nWhat would make the Unknown ones visible", style="bold"))
+        grid = _grid()
+        for reason, hint in hints:
+            grid.add_row("  •", Text(reason.value, style=STYLES[VerdictKind.UNKNOWN]), hint)
+        parts.append(grid)
+    if any(one.given.assumed for one in judged):
+        parts.append(
+            Text("\n* terms assumed: the pod carries none; given by --policy or its class", style="dim")
+        )
+    return Group(*parts)
+
+
+def _row(one: Judged, now: datetime) -> Iterable[RenderableType]:
+    pod, verdict, terms = one.pod, one.verdict, one.given.terms
+    style = STYLES[verdict.kind]
+    since = (
+        Text(NOTHING, style="dim")
+        if verdict.idle_since is None
+        else Text(age(now - verdict.idle_since), style)
+    )
+    label = verdict.kind.value + (" (parked)" if verdict.parked else "")
+    reason = "" if verdict.kind is VerdictKind.IDLE else f"{verdict.reason.value}: "
+    known = verdict.sentence or REASONS[verdict.reason]
+    evidence = verdict.evidence
+    return (
+        pod.namespace,
+        pod.name,
+        str(pod.devices.devices),
+        Text(label, style=style),
+        since,
+        NOTHING if evidence.maximum is None else f"{evidence.maximum:.0f} %",
+        memory(evidence.memory),
+        Text(reason, style=style) + Text(known, style="default"),
+        f"{'exempt' if terms.exempt else terms.action} {terms.after}{'*' if one.given.assumed else ''}",
+    )
+
+
+def _totals(judged: Sequence[Judged]) -> RenderableType:
+    held = sum(_devices(one) for one in judged if one.verdict.kind is not VerdictKind.SKIPPED)
+    seen = sum(one.verdict.evidence.devices_seen for one in judged)
+    text = Text.assemble((f"{held} devices in {len(judged)} pods", "bold"), f", {seen} seen in Prometheus:  ")
+    for kind in (VerdictKind.ACTIVE, VerdictKind.IDLE, VerdictKind.UNKNOWN, VerdictKind.SKIPPED):
+        of_kind = [one for one in judged if one.verdict.kind is kind]
+        if of_kind:
+            text.append(f"{sum(_devices(one) for one in of_kind)} {kind.value}  ", style=STYLES[kind])
+    parked = sum(_devices(one) for one in judged if one.verdict.parked)
+    if parked:
+        text.append(f"({parked} of the idle ones parked: memory held, nothing computed)", style="dim")
+    return text
+
+
+def _by_reason(unknown: Sequence[Judged]) -> RenderableType:
+    devices: Counter[Reason] = Counter()
+    for one in unknown:
+        devices[one.verdict.reason] += _devices(one)
+    grid = _grid()
+    for reason, count in devices.most_common():
+        grid.add_row(f"  {count}", Text(reason.value, style=STYLES[VerdictKind.UNKNOWN]), REASONS[reason])
+    return grid
+
+
+def _by_namespace(idle: Sequence[Judged]) -> RenderableType:
+    devices: Counter[str] = Counter()
+    for one in idle:
+        devices[one.pod.namespace] += _devices(one)
+    most = max(devices.values())
+    grid = _grid()
+    for namespace, count in sorted(devices.items(), key=lambda item: (-item[1], item[0])):
+        bar = "█" * max(1, round(BAR_WIDTH * count / most))
+        grid.add_row(f"  {count}", namespace, Text(bar, style=STYLES[VerdictKind.IDLE]))
+    return grid
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(justify="right")
+    grid.add_column()
+    grid.add_column(ratio=1)
+    return grid
+
+
+def _devices(one: Judged) -> int:
+    return one.pod.devices.devices
+
+
+def _rank(one: Judged) -> tuple[int, float, int, str, str]:
+    since = one.verdict.idle_since
+    return (
+        ORDER.index(one.verdict.kind),
+        since.timestamp() if since else 0.0,
+        -_devices(one),
+        one.pod.namespace,
+        one.pod.name,
+    )
+
+
+def age(span: timedelta) -> str:
+    """A span as people say it, in its two largest units."""
+    minutes = int(span.total_seconds()) // 60
+    days, hours = minutes // 1440, minutes // 60 % 24
+    if days:
+        return f"{days}d {hours}h"
+    return f"{hours}h {minutes % 60:02d}m" if hours else f"{minutes}m"
+
+
+def memory(size: int | None) -> str:
+    """Bytes as GiB or MiB."""
+    if size is None:
+        return NOTHING
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.0f} MiB"
