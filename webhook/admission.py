@@ -70,7 +70,7 @@ def mutate_job(request: Request, world: World, settings: AdmissionSettings, memo
     fits = _fits(job.metadata.annotations, settled.growth) and _fits(
         template_metadata.annotations, settled.template_growth
     )
-    return _decided(subject, settled, PodClass.BATCH, "a Job", fits=fits)
+    return _decided(subject, settled, PodClass.BATCH, "", fits=fits)
 
 
 def left_alone(outcome: Outcome) -> Decision:
@@ -94,7 +94,7 @@ def _decided(subject: Subject, settled: Settled, pod_class: PodClass, why: str, 
         patch=settled.patch if sends else (),
         replaced=settled.replaced,
         reasons=(
-            f"class {pod_class}: {why}",
+            *((f"class {pod_class}: {why}",) if why else ()),
             *((problem,) if problem else ()),
             *settled.reasons,
             *((f"not patched: {unfit}",) if unfit else ()),

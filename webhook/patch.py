@@ -37,7 +37,7 @@ def make_patch(before: Document, after: Document) -> tuple[PatchOperation, ...]:
     _check_metadata(after)
     # In two steps, since a removal and an addition of equal values would become a `move`.
     kept = _without_removed(before, after)
-    operations = (*jsonpatch.make_patch(before, kept), *jsonpatch.make_patch(kept, after))
+    operations = (*_difference(before, kept), *_difference(kept, after))
     try:
         patched = jsonpatch.apply_patch(before, list(operations))
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
@@ -47,6 +47,11 @@ def make_patch(before: Document, after: Document) -> tuple[PatchOperation, ...]:
         msg = "the patch does not lead to what was decided"
         raise UnfitPatchError(msg)
     return operations
+
+
+def _difference(before: Document, after: Document) -> list[PatchOperation]:
+    """The operations of one step; no two of them touch the same place, so they may be put in order."""
+    return sorted(jsonpatch.make_patch(before, after), key=lambda operation: str(operation["path"]))
 
 
 def apply(document: Document, operations: tuple[PatchOperation, ...]) -> Any:  # noqa: ANN401 - any JSON document

@@ -1,0 +1,159 @@
+"""`gpu-tenure explain`: what admission would do with a manifest; reads files and prints, decides nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from cli.explanation import Explanation, Setting
+    from policy.selection import PolicySet
+
+Output = Literal["text", "json", "yaml"]
+REFUSED = 1
+
+
+def explain(
+    file: Annotated[
+        list[str], typer.Option("--file", "-f", help="Manifest that carries pods; - is standard input.")
+    ],
+    policy: Annotated[
+        list[str] | None, typer.Option(help="GPUPolicy manifests; without any the built-in policy applies.")
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Namespace, whatever the manifest says.")] = None,
+    namespace_labels: Annotated[
+        str, typer.Option(help="Labels of the namespace, as k=v,…", metavar="K=V,…")
+    ] = "",
+    user: Annotated[str, typer.Option(help="Who creates the object.")] = "a-user",
+    profile: Annotated[
+        Literal["observe", "warn", "enforce"], typer.Option(help="Profile of the installation.")
+    ] = "observe",
+    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the answer.")] = "text",
+) -> None:
+    """Show what admission would do with a manifest, offline: terms, deadline, patch, warnings and why.
+
+    Reads Pods, Deployments, Jobs, CronJobs and any other object with a pod template. For a workload, `object`
+    is the patched workload and `pod` what its pods would be admitted as. Exit code 0: allowed, 1: refused,
+    2: bad input.
+    """
+    from cli.explanation import Setting
+    from policy.profile import Profile
+    from webhook.scene import AdmissionSettings
+
+    setting = Setting(
+        policies=_policies(policy or []),
+        admission=AdmissionSettings(profile=Profile(profile)),
+        user=user,
+        namespace=namespace,
+        namespace_labels=_labels(namespace_labels),
+    )
+    explanations = _explain_files(file, setting)
+    _print(explanations, output)
+    if not all(explanation.allowed for explanation in explanations):
+        raise typer.Exit(REFUSED)
+
+
+def _explain_files(files: list[str], setting: Setting) -> list[Explanation]:
+    """Explains all objects of all files; raises InvalidError with everything that is wrong."""
+    from cli.documents import read_documents
+    from cli.explanation import explain_document
+    from policy.errors import FieldError, InvalidError
+
+    found: list[Explanation] = []
+    errors: list[FieldError] = []
+    for name in files:
+        try:
+            documents = read_documents(_called(name), _read(name))
+        except InvalidError as error:
+            errors += error.errors
+            continue
+        for document in documents:
+            try:
+                found += explain_document(document, setting)
+            except InvalidError as error:
+                errors += error.errors
+    if not errors and not found:
+        names = ", ".join(map(_called, files))
+        errors.append(FieldError(names, "carries no pods; expected a Pod, or an object with a pod template"))
+    if errors:
+        raise InvalidError(errors)
+    return found
+
+
+def _policies(files: list[str]) -> PolicySet:
+    """Reads the policies; raises InvalidError with the errors of all of them."""
+    from cli.documents import read_documents
+    from policy.errors import FieldError, InvalidError
+    from policy.selection import PolicySet
+
+    documents = []
+    errors: list[FieldError] = []
+    for name in files:
+        try:
+            documents += read_documents(_called(name), _read(name))
+        except InvalidError as error:
+            errors += error.errors
+    for document in documents:
+        read = PolicySet.of([document.content])
+        for broken in read.invalid.values():
+            errors += [FieldError(f"{document.where}: {one.path}", one.message) for one in broken.errors]
+    if errors:
+        raise InvalidError(errors)
+    return PolicySet.of([document.content for document in documents])
+
+
+def _labels(text: str) -> dict[str, str]:
+    """Reads `k=v,…`."""
+    from policy.errors import FieldError, InvalidError
+
+    labels: dict[str, str] = {}
+    errors: list[FieldError] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = part.partition("=")
+        if not equals or not key:
+            message = f"must be key=value, such as team=vision; got {part!r}"
+            errors.append(FieldError("--namespace-labels", message))
+        labels[key.strip()] = value.strip()
+    if errors:
+        raise InvalidError(errors)
+    return labels
+
+
+def _read(name: str) -> bytes:
+    """Reads a file, or standard input for `-`."""
+    from cli.documents import LIMIT_BYTES
+    from policy.errors import FieldError, InvalidError
+
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read(LIMIT_BYTES + 1)
+        with Path(name).open("rb") as opened:
+            return opened.read(LIMIT_BYTES + 1)
+    except OSError as error:
+        raise InvalidError([FieldError(name, f"cannot be read: {error.strerror}")]) from error
+
+
+def _called(name: str) -> str:
+    """How a file is called in errors."""
+    return "standard input" if name == "-" else name
+
+
+def _print(explanations: list[Explanation], output: Output) -> None:
+    """Prints the answer; one explanation stands alone, several are a list."""
+    import msgspec
+
+    if output == "text":
+        from cli.explain_text import print_text
+
+        print_text(explanations)
+        return
+    answer = msgspec.to_builtins(explanations[0] if len(explanations) == 1 else explanations)
+    if output == "yaml":
+        import yaml
+
+        typer.echo(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True, width=110), nl=False)
+    else:
+        typer.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())

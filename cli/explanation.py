@@ -1,0 +1,183 @@
+"""What admission would do with an object, offline, by the webhook's own functions; prints nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cli.documents import Document
+from cli.templates import CRON_JOB_CONTROLLER, Carried, job_of, pods_of, pods_of_template
+from policy.errors import FieldError, InvalidError
+from policy.objects import Namespace, ObjectMeta
+from policy.selection import PolicySet
+from webhook.admission import mutate
+from webhook.decision import OUTCOMES, Decision, Outcome
+from webhook.patch import apply
+from webhook.review import JOB, POD, Kind, Request, ReviewedObject, UserInfo
+from webhook.scene import AdmissionSettings, World
+from webhook.subject import Memory
+from webhook.validation import terms_stage, validate
+
+_EXAMPLES = {
+    "expected `str`": '; write it in quotes, such as "5"',
+    "expected `int": "; write a whole number, such as 3600",
+    "expected `array": "; write a list, with a dash before each item",
+    "expected `object": "; write a mapping, such as {name: value}",
+}
+_TOLD = {Outcome.PATCHED, Outcome.UNCHANGED, Outcome.CHECKED, Outcome.REFUSED, Outcome.NOT_OURS}
+"""Outcomes that need no sentence of their own."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """Where and by whom the objects would be created; `namespace` None is the object's own."""
+
+    policies: PolicySet
+    admission: AdmissionSettings
+    user: str
+    namespace: str | None = None
+    namespace_labels: Mapping[str, str] = {}
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What admission would do with one pod, or with one workload and its pods; the JSON output.
+
+    `patch` belongs to the object of the manifest: the pod itself or, where `object` is there, the workload.
+    """
+
+    gpu_pod: bool
+    allowed: bool
+    pod_class: str | None = msgspec.field(name="class")
+    devices: dict[str, str]
+    policy: str | None
+    patch: list[dict[str, Any]]
+    warnings: list[str]
+    reasons: list[str]
+    pod: dict[str, Any]
+    object: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+def explain_document(document: Document, setting: Setting) -> list[Explanation]:
+    """Explains an object; empty if it carries no pods.
+
+    Raises:
+        InvalidError: a field that admission reads has no valid form.
+    """
+    return _Explainer(document, setting).explain()
+
+
+class _Explainer:
+    """Explains the object of one document."""
+
+    def __init__(self, document: Document, setting: Setting) -> None:
+        self.where = document.where
+        self.content = document.content
+        self.setting = setting
+        self.memory = Memory()
+        self.namespace = setting.namespace or self._own_namespace()
+        labels = dict(setting.namespace_labels)
+        self.world = World(setting.policies, Namespace(ObjectMeta(name=self.namespace, labels=labels)))
+
+    def explain(self) -> list[Explanation]:
+        """All explanations: one for a pod, one per template of a workload."""
+        kind, content, user = self.content["kind"], self.content, self.setting.user
+        if kind == "Pod":
+            return [self._pod(Carried("", content, user))]
+        if kind == "PodTemplate":
+            return [self._workload(carried) for carried in pods_of_template(content, user)]
+        if kind == "CronJob":
+            job = job_of(content)
+            return [] if job is None else self._job(job, CRON_JOB_CONTROLLER, "spec.jobTemplate.")
+        if kind == "Job" and str(content.get("apiVersion", "")).startswith("batch/"):
+            return self._job(content, user, "")
+        return [self._workload(carried) for carried in pods_of(kind, content)]
+
+    def _job(self, job: dict[str, Any], creator: str, path: str) -> list[Explanation]:
+        """Explains a Job and its pods; the Jobs of a CronJob leave the CronJob as it is."""
+        decision = self._mutate(JOB, job, creator, path)
+        patched = apply(job, decision.patch)
+        is_own = job is self.content
+        prefix = "Job: " if is_own else "each Job: "
+        found = []
+        for carried in pods_of("Job", patched):
+            pod = self._pod(carried)
+            found.append(
+                msgspec.structs.replace(
+                    pod,
+                    patch=list(decision.patch) if is_own else [],
+                    object=patched if is_own else self.content,
+                    warnings=[*dict.fromkeys((*decision.warnings, *pod.warnings))],
+                    reasons=[*(prefix + reason for reason in _reasons(decision)), *pod.reasons],
+                )
+            )
+        return found
+
+    def _workload(self, carried: Carried) -> Explanation:
+        """Explains a workload that is itself admitted as it is."""
+        return msgspec.structs.replace(self._pod(carried), patch=[], object=self.content)
+
+    def _pod(self, carried: Carried) -> Explanation:
+        """Explains a pod: mutated, then validated as it would be stored."""
+        path = carried.path and f"{carried.path}."
+        mutated = self._mutate(POD, carried.pod, carried.creator, path)
+        patched = apply(carried.pod, mutated.patch)
+        request = self._request(POD, patched, carried.creator, path)
+        stages = (terms_stage(self.memory),)
+        checked = asyncio.run(validate(request, self.world, self.setting.admission, self.memory, stages))
+        devices = mutated.devices.counts if mutated.devices is not None else {}
+        problems = mutated.devices.problems if mutated.devices is not None else ()
+        return Explanation(
+            gpu_pod=mutated.outcome is not Outcome.NOT_GPU,
+            allowed=mutated.allowed and checked.allowed,
+            pod_class=mutated.pod_class,
+            devices={name: str(count) for name, count in devices.items()},
+            policy=mutated.policy,
+            patch=list(mutated.patch),
+            warnings=[*dict.fromkeys((*mutated.warnings, *checked.warnings))],
+            reasons=[*_reasons(mutated), *_reasons(checked), *(str(problem) for problem in problems)],
+            pod=patched,
+        )
+
+    def _mutate(self, kind: Kind, obj: dict[str, Any], creator: str, path: str) -> Decision:
+        """Asks the mutating path."""
+        request = self._request(kind, obj, creator, path)
+        return mutate(request, self.world, self.setting.admission, self.memory)
+
+    def _request(self, kind: Kind, obj: dict[str, Any], creator: str, path: str) -> Request:
+        """A review's request for the object."""
+        try:
+            reviewed = msgspec.convert(obj, ReviewedObject)
+        except msgspec.ValidationError as error:
+            raise InvalidError([_field_error(self.where, path, error)]) from error
+        return Request(
+            uid="offline",
+            kind=kind,
+            operation="CREATE",
+            namespace=self.namespace,
+            user_info=UserInfo(creator),
+            dry_run=True,
+            object=reviewed,
+        )
+
+    def _own_namespace(self) -> str:
+        """The namespace that the manifest names."""
+        metadata = self.content.get("metadata")
+        name = metadata.get("namespace") if isinstance(metadata, dict) else None
+        return name if isinstance(name, str) and name else "default"
+
+
+def _reasons(decision: Decision) -> tuple[str, ...]:
+    """Why the decision is what it is."""
+    told = () if decision.outcome in _TOLD else (OUTCOMES[decision.outcome],)
+    return (*decision.reasons, *told)
+
+
+def _field_error(where: str, path: str, error: msgspec.ValidationError) -> FieldError:
+    """Words a field of the wrong form: where it is, what is expected, and an example."""
+    message, _, place = str(error).partition(" - at `$")
+    field = f"{path}{place.rstrip('`').lstrip('.')}".replace("[...]", ".*")
+    expected = message[:1].lower() + message[1:]
+    example = next((text for form, text in _EXAMPLES.items() if form in expected), "")
+    return FieldError(f"{where}: {field}", f"{expected}{example}")
