@@ -62,10 +62,9 @@ def _read_expression(node: Node) -> Expression | None:
             node.fail(f"{required} is required")
     key = fields["key"].parsed_text(_parse_key) if "key" in fields else None
     operator = fields["operator"].parsed_text(_parse_operator) if "operator" in fields else None
-    values = fields["values"].texts() if "values" in fields else ()
-    if operator in {Operator.IN, Operator.NOT_IN} and not (
-        fields["values"].value if "values" in fields else ()
-    ):
+    items = fields["values"].items() if "values" in fields else []
+    values = tuple(_label_value(item) for item in items)
+    if operator in {Operator.IN, Operator.NOT_IN} and not values:
         node.fail(f"values are required for {operator}")
     if operator in {Operator.EXISTS, Operator.DOES_NOT_EXIST} and values:
         node.fail(f"values must be empty for {operator}")
