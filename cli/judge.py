@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from reaper.prometheus import PrometheusOptions
 
 PREFIX = "GPU_TENURE_JUDGE_"
+PIPE_WIDTH = 160
 
 
 class Output(StrEnum):
@@ -79,7 +81,8 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     `kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url URL`
 
     Pods that carry terms are judged by them; others by `--policy`, or by the defaults of their class, and
-    marked `assumed`. Exit code 0: judged. 1: Prometheus could not be used, all verdicts are Unknown. 2: bad input.
+    marked `assumed`. Exit code 0: judged. 1: Prometheus could not be used, all verdicts are Unknown. 2: bad
+    input.
     """
     from cli import judge_input
     from policy.errors import InvalidError
@@ -144,4 +147,7 @@ def _print(
 
     from cli.verdict_table import verdict_table
 
-    Console().print(verdict_table(judged, observation))
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=PIPE_WIDTH)
+    console.print(verdict_table(judged, observation, console.width))

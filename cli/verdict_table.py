@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from msgspec import Struct
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -25,26 +26,50 @@ STYLES = {
 }
 ORDER = list(STYLES)
 BAR_WIDTH = 24
+WIDE = 120
 NOTHING = "\N{EN DASH}"
 
 
-def verdict_table(judged: Sequence[Judged], observation: Observation) -> RenderableType:
-    """All verdicts, the longest idle first, and what they add up to."""
+class Column(Struct, frozen=True):
+    """A column; narrow terminals show only those that are there always."""
+
+    title: str
+    always: bool = True
+    justify: JustifyMethod = "left"
+    ratio: int | None = None
+
+
+COLUMNS = (
+    Column("NAMESPACE"),
+    Column("POD"),
+    Column("GPUS", justify="right"),
+    Column("VERDICT"),
+    Column("IDLE FOR", justify="right"),
+    Column("MAX", always=False, justify="right"),
+    Column("MEMORY", always=False, justify="right"),
+    Column("HOW IT IS KNOWN", ratio=1),
+    Column("TERMS", always=False),
+)
+
+
+def verdict_table(judged: Sequence[Judged], observation: Observation, width: int = 160) -> RenderableType:
+    """All verdicts, the longest idle first, and what they add up to; fewer columns below `WIDE` characters.
+
+    Of an incomplete observation only the summary is shown: every line would say the same.
+    """
     if not judged:
         return Text("No GPU pods in the list.")
+    end = Padding(summary(judged, observation), (0, 0, 1, 0))
+    if not observation.complete:
+        return end
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    table.add_column("NAMESPACE", overflow="fold")
-    table.add_column("POD", overflow="fold")
-    table.add_column("GPUS", justify="right")
-    table.add_column("VERDICT")
-    table.add_column("IDLE FOR", justify="right")
-    table.add_column("MAX", justify="right")
-    table.add_column("MEMORY", justify="right")
-    table.add_column("HOW IT IS KNOWN", overflow="fold", ratio=1)
-    table.add_column("TERMS", overflow="fold")
+    columns = [column for column in COLUMNS if width >= WIDE or column.always]
+    for column in columns:
+        table.add_column(column.title, justify=column.justify, overflow="fold", ratio=column.ratio)
     for one in sorted(judged, key=_rank):
-        table.add_row(*_row(one, observation.observed_at))
-    return Group(table, Padding(summary(judged, observation), (0, 0, 1, 0)))
+        row = _row(one, observation.observed_at)
+        table.add_row(*(row[column.title] for column in columns))
+    return Group(table, end)
 
 
 def summary(judged: Sequence[Judged], observation: Observation) -> RenderableType:
@@ -71,29 +96,22 @@ def summary(judged: Sequence[Judged], observation: Observation) -> RenderableTyp
     return Group(*parts)
 
 
-def _row(one: Judged, now: datetime) -> Iterable[RenderableType]:
-    pod, verdict, terms = one.pod, one.verdict, one.given.terms
+def _row(one: Judged, now: datetime) -> dict[str, RenderableType]:
+    pod, verdict, terms, evidence = one.pod, one.verdict, one.given.terms, one.verdict.evidence
     style = STYLES[verdict.kind]
-    since = (
-        Text(NOTHING, style="dim")
-        if verdict.idle_since is None
-        else Text(age(now - verdict.idle_since), style)
-    )
-    label = verdict.kind.value + (" (parked)" if verdict.parked else "")
+    idle = verdict.idle_since
     reason = "" if verdict.kind is VerdictKind.IDLE else f"{verdict.reason.value}: "
-    known = verdict.sentence or REASONS[verdict.reason]
-    evidence = verdict.evidence
-    return (
-        pod.namespace,
-        pod.name,
-        str(pod.devices.devices),
-        Text(label, style=style),
-        since,
-        NOTHING if evidence.maximum is None else f"{evidence.maximum:.0f} %",
-        memory(evidence.memory),
-        Text(reason, style=style) + Text(known, style="default"),
-        f"{'exempt' if terms.exempt else terms.action} {terms.after}{'*' if one.given.assumed else ''}",
-    )
+    return {
+        "NAMESPACE": pod.namespace,
+        "POD": pod.name,
+        "GPUS": str(pod.devices.devices),
+        "VERDICT": Text(verdict.kind.value + (" (parked)" if verdict.parked else ""), style),
+        "IDLE FOR": Text(NOTHING, "dim") if idle is None else Text(age(now - idle), style),
+        "MAX": NOTHING if evidence.maximum is None else f"{evidence.maximum:.0f} %",
+        "MEMORY": memory(evidence.memory),
+        "HOW IT IS KNOWN": Text(reason, style).append(verdict.sentence or REASONS[verdict.reason], "default"),
+        "TERMS": f"{'exempt' if terms.exempt else terms.action} {terms.after}{'*' if one.given.assumed else ''}",
+    }
 
 
 def _totals(judged: Sequence[Judged]) -> RenderableType:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from policy.terms import Statistic, Terms
-from policy.verdicts import Reason, VerdictKind
+from policy.verdicts import REASONS, Reason, VerdictKind
 from reaper import findings, holdings
 from reaper.criteria import JudgeSettings
 from reaper.evidence import Evidence, SignalEvidence, Verdict
@@ -71,8 +71,9 @@ def _barred(
     if pod.containers_started is None or pod.phase != "Running":
         return unknown(Reason.NOT_STARTED, "a container that holds devices is not running")
     if not observation.complete:
-        said = observation.problems[0] if observation.problems else "Prometheus did not answer in full"
-        return unknown(observation.problem or Reason.PROMETHEUS_UNAVAILABLE, said)
+        # What is wrong is said once for all pods, by whoever holds the observation.
+        reason = observation.problem or Reason.PROMETHEUS_UNAVAILABLE
+        return unknown(reason, REASONS[reason])
     if (now - observation.observed_at).total_seconds() > settings.limit_seconds + settings.fresh_seconds:
         return unknown(Reason.STALE, "the observation is too old")
     old_enough = pod.containers_started + terms.after.delta + terms.warm_up.delta

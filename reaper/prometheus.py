@@ -263,8 +263,10 @@ def _wrapped(url: str) -> Iterator[None]:
 
 
 def _root_of(error: BaseException) -> str:
-    """The innermost cause in short: `Connection refused` rather than the whole chain."""
-    reason = getattr(error, "reason", None) or (error.args[0] if error.args else None)
-    if isinstance(reason, BaseException) and reason is not error:
-        return _root_of(reason)
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    """What the system said, where it said something: `Connection refused` rather than the whole chain."""
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, OSError) and link.strerror:
+            return link.strerror
+        link = link.__cause__ or link.__context__
+    return str(error) or type(error).__name__
