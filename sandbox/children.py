@@ -138,8 +138,15 @@ class Children:
 
     def stop(self, name: str, seconds: float | None = None) -> None:
         """Sends SIGTERM, SIGKILL after `seconds` (default: its own), and returns when the child is gone."""
-        self._ask({"op": "stop", "name": name, "seconds": seconds})
-        self._wait_gone(name, (seconds or 0.0) + 30.0)
+        self.stop_all([name], seconds)
+
+    def stop_all(self, names: Iterable[str], seconds: float | None = None) -> None:
+        """Stops several children at the same time and returns when all are gone."""
+        stopping = tuple(names)
+        for name in stopping:
+            self._ask({"op": "stop", "name": name, "seconds": seconds})
+        for name in stopping:
+            self._wait_gone(name, (seconds or 0.0) + 30.0)
 
     def kill(self, name: str) -> None:
         """Sends SIGKILL and returns when the child is gone."""

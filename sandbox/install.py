@@ -28,6 +28,8 @@ RELEASE = "gpu-tenure"
 CHART = ROOT / "manifests" / "chart"
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
+# At the end of the sandbox nobody calls any more: there is nothing to drain.
+END_SECONDS = 1.0
 Values = Mapping[str, Any]
 
 
@@ -73,11 +75,13 @@ class Installation:
     def start_webhooks(self, replicas: int = 2, args: Sequence[str] = (), env: Values | None = None) -> None:
         """Starts more replicas of the webhook behind the balancer and returns when all are ready."""
         command = self.command("webhook")
+        # Killed ones are gone for good: a Deployment would have replaced them under another name.
+        self.webhooks = {name: one for name, one in self.webhooks.items() if self.sandbox.running(name)}
         for _ in range(replicas):
             port, ops_port = self.sandbox.free_port(), self.sandbox.free_port()
             name = f"webhook-{port}"
             tls = (f"--tls-cert={self.tls / 'tls.crt'}", f"--tls-key={self.tls / 'tls.key'}")
-            listen = (f"--host={LOOPBACK}", f"--port={port}", f"--ops-port={ops_port}")
+            listen = (f"--host={LOOPBACK}", f"--port={port}", *_ops(ops_port))
             self._spawn(name, "webhook", command, (*tls, *listen, *args), env or {})
             self.webhooks[name] = Backend(LOOPBACK, port, f"http://{LOOPBACK}:{ops_port}/readyz")
         self._wait_ready(*self.webhooks)
@@ -85,15 +89,15 @@ class Installation:
 
     def stop_webhooks(self, names: Sequence[str] = (), seconds: float = STOP_SECONDS) -> None:
         """Stops some or all replicas as a roll-out does: out of the Service first, then SIGTERM."""
-        for name in tuple(names or self.webhooks):
-            self.webhooks.pop(name)
-            self.balancer.set_backends(self.webhooks.values(), wait_ready=0)
-            self.sandbox.stop(name, seconds)
+        leaving = tuple(names or self.webhooks)
+        self.webhooks = {name: one for name, one in self.webhooks.items() if name not in leaving}
+        self.balancer.set_backends(self.webhooks.values(), wait_ready=0)
+        self.sandbox.children.stop_all(leaving, seconds)
 
     def start_reaper(self, *args: str, env: Values | None = None, name: str = "reaper") -> str:
         """Starts a reaper on the sandbox's Prometheus; gives its ops server's address, once it answers."""
         ops_port = self.sandbox.free_port()
-        own = (f"--prometheus-url={self.sandbox.prometheus_url}", f"--ops-port={ops_port}")
+        own = (f"--prometheus-url={self.sandbox.prometheus_url}", *_ops(ops_port))
         self._spawn(name, "reaper", self.command("reaper"), (*own, *args), env or {})
         url = f"http://{LOOPBACK}:{ops_port}"
 
@@ -107,7 +111,7 @@ class Installation:
     def _spawn(self, name: str, component: str, command: Command, args: Sequence[str], env: Values) -> None:
         kubeconfig = f"--kubeconfig={self.sandbox.kubeconfig(component)}"
         argv = [sys.executable, "-m", "cli", *command.args, kubeconfig, *args]
-        self.sandbox.spawn(name, argv, {**command.env, **env}, stop_seconds=STOP_SECONDS)
+        self.sandbox.spawn(name, argv, {**command.env, **env}, stop_seconds=END_SECONDS)
 
     def _wait_ready(self, *names: str) -> None:
         def ready() -> bool:
@@ -121,6 +125,10 @@ class Installation:
         path = self.sandbox.dir / "values.json"
         path.write_text(json.dumps(values))
         return path
+
+
+def _ops(port: int) -> tuple[str, str]:
+    return f"--ops-host={LOOPBACK}", f"--ops-port={port}"
 
 
 def install_chart(sandbox: Sandbox, values: Values | None = None, chart: Path = CHART) -> Installation:

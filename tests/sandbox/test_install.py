@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
+from sandbox.balancer import Mode
 from sandbox.deadline import wait
 from sandbox.install import Command, Installation, deployment_command, merge, write_certificates
 
@@ -105,3 +108,65 @@ def test_guards_hold_while_no_process_of_ours_runs(installation: Installation, n
     finally:
         sandbox.api().delete(f"{rbac}/clusterrolebindings/{namespace}")
         sandbox.api().delete(f"{rbac}/clusterroles/{namespace}")
+
+
+DRAIN = ["--drain=1s"]
+GPU_POD = {
+    "metadata": {"generateName": "p-"},
+    "spec": {
+        "restartPolicy": "Never",
+        "containers": [{"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def replicas(installation: Installation) -> Iterator[Installation]:
+    """The installed chart with two replicas of the webhook, stopped after the last test here."""
+    installation.start_webhooks(2, DRAIN)
+    yield installation
+    installation.stop_webhooks()
+
+
+@pytest.fixture
+def webhooks(replicas: Installation) -> Iterator[Installation]:
+    """The same, with the balancer as it was after each test."""
+    yield replicas
+    replicas.balancer.mode = Mode.PASS
+
+
+def labels_of_a_new_pod(installation: Installation, namespace: str) -> dict[str, str]:
+    """Creates a GPU pod, which must be admitted, and gives its labels."""
+    reply = installation.sandbox.api().raw("POST", f"/api/v1/namespaces/{namespace}/pods", GPU_POD)
+    assert reply.status == 201, reply.text
+    labels: dict[str, str] = reply.json["metadata"].get("labels") or {}
+    return labels
+
+
+def test_gpu_pods_meet_the_real_webhook(webhooks: Installation, namespace: str) -> None:
+    """Through the API server, the balancer, TLS and RBAC of the chart; a killed replica is not missed."""
+    wait(lambda: labels_of_a_new_pod(webhooks, namespace), 20, "the configuration is in force")
+    webhooks.sandbox.kill(next(iter(webhooks.webhooks)))
+    assert all("gpu-tenure.io/policy" in labels_of_a_new_pod(webhooks, namespace) for _ in range(4))
+    webhooks.start_webhooks(1, DRAIN)
+    assert len(webhooks.balancer.ready_backends) == len(webhooks.webhooks) == 2
+
+
+@pytest.mark.parametrize("mode", [Mode.BLACK_HOLE, Mode.REFUSE], ids=lambda mode: mode.value)
+def test_a_webhook_that_is_away_is_passed_over(webhooks: Installation, namespace: str, mode: Mode) -> None:
+    """In the profile `observe` a pod is created all the same, without terms."""
+    wait(lambda: labels_of_a_new_pod(webhooks, namespace), 20, "the configuration is in force")
+    webhooks.balancer.mode = mode
+    assert labels_of_a_new_pod(webhooks, namespace) == {}
+    webhooks.balancer.mode = Mode.PASS
+    assert labels_of_a_new_pod(webhooks, namespace) != {}
+
+
+def test_the_reaper_runs_with_its_own_rights(installation: Installation) -> None:
+    """It answers on its ops port, and says in its log that it works."""
+    url = installation.start_reaper("--cycle=1s")
+    try:
+        assert requests.get(f"{url}/healthz", timeout=5).status_code == 200
+        wait(lambda: requests.get(f"{url}/readyz", timeout=5).status_code == 200, 30, "the reaper is ready")
+    finally:
+        installation.sandbox.stop("reaper")
