@@ -18,7 +18,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An answer below 400; `body` is as received, header names are lower case."""
+    """An answer below 300; `body` is as received, header names are lower case, repeated ones joined."""
 
     status: int
     headers: dict[str, str]

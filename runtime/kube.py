@@ -217,7 +217,8 @@ def _response(answer: aiohttp.ClientResponse, body: bytes, path: str) -> Respons
     if body and path.startswith("/api") and not (_is_json(answer.content_type) or path.endswith("/log")):
         msg = f"{path}: answered {answer.content_type} instead of JSON"
         raise ApiUnreachable(msg)
-    return Response(answer.status, {name.lower(): value for name, value in answer.headers.items()}, body)
+    headers = {name.lower(): ", ".join(answer.headers.getall(name)) for name in answer.headers}
+    return Response(answer.status, headers, body)
 
 
 def _is_json(content_type: str) -> bool:

@@ -168,7 +168,7 @@ async def test_two_candidates_hand_the_lease_over(
 async def test_a_frozen_api_server_is_noticed_in_time(
     sandbox: Sandbox, namespace: str, start: Start, eventually: Eventually
 ) -> None:
-    """Calls end by their own limit, the leader stops trusting itself, and after the thaw everything goes on."""
+    """Calls end by their own limit, the cache knows of it, and after the thaw everything goes on."""
     async with await KubeClient.connect(sandbox.kubeconfig("admin"), timeout=0.5) as client:
         path = f"/api/v1/namespaces/{namespace}/pods"
         options = WatchOptions(idle_timeout=1.0, longest_pause=0.5)

@@ -54,7 +54,7 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(suffix: str, tm
     """Each layer decides what the one before did not give; spelling and file format make no difference."""
     content = {
         "yaml": "prometheusUrl: http://file\ncycle: 90s\ndry-run: false\nexcluded: [a, b]\nlimit: 7\n",
-        "toml": 'prometheusUrl = "http://file"\ncycle = "90s"\ndry-run = false\nexcluded = ["a","b"]\nlimit=7\n',
+        "toml": 'prometheusUrl="http://file"\ncycle="90s"\ndry-run = false\nexcluded = ["a","b"]\nlimit=7\n',
         "json": '{"prometheusUrl":"http://file","cycle":"90s","dry-run":false,"excluded":["a","b"],"limit":7}',
     }
     file = tmp_path / f"settings.{suffix}"

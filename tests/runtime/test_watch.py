@@ -180,7 +180,8 @@ async def test_an_expired_watch_lists_again_and_tells_only_what_changed(
     start(cache.run())
     await eventually(lambda: cache.get("n", "new"))
     assert told[3:] == [("DELETED", 1, None), ("MODIFIED", 1, 5), ("ADDED", None, 7)]
-    assert cache.resource_version == "20"
+    await eventually(lambda: len(fake_api.seen("GET", PODS, watch=True)) == 2)
+    assert [query["resourceVersion"] for query in fake_api.seen("GET", PODS, watch=True)] == ["1", "20"]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
