@@ -79,14 +79,31 @@ class Review(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
 
 
+class _Header(msgspec.Struct, frozen=True):
+    """The part of a request that has the same form for every kind."""
+
+    uid: str
+    kind: Kind
+    operation: str
+
+
+class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
+    """A review whose object is not read."""
+
+    request: _Header
+    kind: str = ""
+    api_version: str = ""
+
+
 NO_METADATA = ObjectMeta()
 NO_SPEC = ReviewedSpec()
 
 _decoder = msgspec.json.Decoder(Review)
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
 
 
 def read_request(body: bytes) -> Request:
-    """Reads the request of a review.
+    """Reads the request of a review; the object of a kind that admission does not know stays unread.
 
     Raises:
         MalformedError: the body is not a review that this webhook understands.
@@ -94,8 +111,7 @@ def read_request(body: bytes) -> Request:
     try:
         review = _decoder.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        msg = f"not an AdmissionReview: {error}"
-        raise MalformedError(msg) from error
+        review = _read_other_kind(body, error)
     if review.kind != REVIEW_KIND or review.api_version != API_VERSION:
         msg = f"expected {REVIEW_KIND} {API_VERSION}, got {review.kind[:40]!r} {review.api_version[:40]!r}"
         raise MalformedError(msg)
@@ -103,3 +119,17 @@ def read_request(body: bytes) -> Request:
         msg = "request.uid: must not be empty"
         raise MalformedError(msg)
     return review.request
+
+
+def _read_other_kind(body: bytes, cause: Exception) -> Review:
+    """Reads the envelope alone, if its object is of a kind whose fields need not look like a pod's or Job's."""
+    try:
+        envelope = _envelope_decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        envelope = None
+    if envelope is None or envelope.request.kind in (POD, JOB):
+        msg = f"not an AdmissionReview: {cause}"
+        raise MalformedError(msg) from cause
+    header = envelope.request
+    request = Request(uid=header.uid, kind=header.kind, operation=header.operation)
+    return Review(request, envelope.kind, envelope.api_version)
