@@ -31,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 WARM_UP_SECONDS = 0.3
+NUMBERS = 20_011
+"""How far apart the rounds count their reviews, so that a round repeats none of the one before."""
 
 
 class LoadError(RuntimeError):
@@ -52,14 +54,14 @@ def measure(bench: Bench, plan: Plan, bodies: Path, say: Callable[[str], None]) 
         first = number % len(bench.servers)
         with bench.quiet():
             for server in (*bench.servers[first:], *bench.servers[:first]):
-                sample = _load(bench, plan, bodies, server)
+                sample = _load(bench, plan, bodies, server, number * NUMBERS)
                 samples[server.name].append(sample)
         rates = ", ".join(f"{name} {_rate(found[-1])}/s" for name, found in samples.items())
         say(f"round {number + 1} of {plan.rounds}: {rates}")
     return samples
 
 
-def _load(bench: Bench, plan: Plan, bodies: Path, server: Server) -> Sample:
+def _load(bench: Bench, plan: Plan, bodies: Path, server: Server, first: int) -> Sample:
     argv = [
         bench.programs.path("load"),
         f"-address={server.address}",
@@ -67,6 +69,7 @@ def _load(bench: Bench, plan: Plan, bodies: Path, server: Server) -> Sample:
         f"-bodies={bodies}",
         f"-connections={plan.connections}",
         f"-pid={server.pid}",
+        f"-first={first}",
         f"-warm-up={WARM_UP_SECONDS}s",
         f"-duration={plan.seconds}s",
     ]

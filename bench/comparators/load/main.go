@@ -46,6 +46,7 @@ const (
 type settings struct {
 	address, path, ca, bodies string
 	connections, pid          int
+	first                     uint64
 	warmUp, duration          time.Duration
 }
 
@@ -78,6 +79,7 @@ var lastNumber atomic.Uint64
 
 func main() {
 	set := parse()
+	lastNumber.Store(set.first)
 	messages, err := prepare(set)
 	if err != nil {
 		fail(err)
@@ -111,6 +113,7 @@ func parse() settings {
 	flag.StringVar(&set.bodies, "bodies", "", "folder of the reviews, one per file")
 	flag.IntVar(&set.connections, "connections", 8, "connections, each with one request at a time")
 	flag.IntVar(&set.pid, "pid", 0, "process id of the server, to read its CPU time")
+	flag.Uint64Var(&set.first, "first", 0, "number of the first review; numbers make uids and durations")
 	flag.DurationVar(&set.warmUp, "warm-up", 200*time.Millisecond, "time that is not measured")
 	flag.DurationVar(&set.duration, "duration", 2*time.Second, "time that is measured")
 	flag.Parse()
