@@ -27,10 +27,10 @@ class Profile:
     """What one device does over time.
 
     Attributes:
-        kind: One of busy, idle, duty, burst, idle-from, busy-from, silent, garbage, prof-stuck,
-            hami-false-zero, frozen, xid.
-        first: Seconds on for duty, period for burst and garbage, unix time for idle-from and busy-from,
-            code for xid.
+        kind: One of busy, idle, duty, burst, idle-from, busy-from, silent, silent-from, garbage,
+            prof-stuck, hami-false-zero, frozen, xid.
+        first: Seconds on for duty, period for burst and garbage, unix time for idle-from, busy-from and
+            silent-from (idle before), code for xid.
         second: Seconds off for duty.
     """
 
@@ -127,7 +127,7 @@ def sample(profile: Profile, memory: float | None, start: float, at: float, inte
         at: The time asked for (unix seconds).
         interval: The scrape interval in seconds.
     """
-    if profile.kind == "silent":
+    if profile.kind == "silent" or (profile.kind == "silent-from" and at >= profile.first):
         return None
     busy = is_busy(profile, at, interval)
     level = BUSY_PERCENT if busy else 0.0
@@ -171,7 +171,7 @@ def _parse_one(text: str, now: float) -> Profile:
     kind, _, argument = text.partition(":")
     if not argument and kind in KINDS_WITHOUT_NUMBER:
         return Profile(kind)
-    if kind in ("idle-from", "busy-from") and argument:
+    if kind in ("idle-from", "busy-from", "silent-from") and argument:
         return Profile(kind, now if argument == "now" else _unix(argument, text))
     duty = re.fullmatch(r"duty:([1-9]\d*)/([1-9]\d*)", text)
     if duty:

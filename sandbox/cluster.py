@@ -89,7 +89,7 @@ class Sandbox:
         children = Children.start([ports.guard])
         try:
             names = ("etcd-peer", *PARTS)
-            taken = {name: ports.take() for name in names}
+            taken = {name: ports.take(keep=True) for name in names}
             interval = options.scrape_interval_seconds
             layout = Layout(children.folder, taken, binaries, options.audit, interval)
             sandbox = cls(options, layout, children, ports, make_users(rng))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import socket
 
@@ -16,8 +17,8 @@ class PortBlock:
     def __init__(self, guard: socket.socket) -> None:
         first = int(guard.getsockname()[1])
         self.guard = guard
-        self._next = first + 1
-        self._end = first + BLOCK
+        self._kept: set[int] = set()
+        self._cycle = itertools.cycle(range(first + 1, first + BLOCK))
 
     @classmethod
     def reserve(cls, rng: random.Random) -> PortBlock:
@@ -31,14 +32,18 @@ class PortBlock:
         msg = "no free block of loopback ports"
         raise OSError(msg)
 
-    def take(self) -> int:
-        """Gives the next port of the block on which nothing listens."""
-        while self._next < self._end:
-            port = self._next
-            self._next += 1
+    def take(self, *, keep: bool = False) -> int:
+        """Gives the next port of the block on which nothing listens.
+
+        After the last comes the first again; with `keep` the port is never given out a second time.
+        """
+        for port in itertools.islice(self._cycle, BLOCK - 1):
+            if port in self._kept:
+                continue
             probe = _try_listen(port)
             if probe is not None:
                 probe.close()
+                self._kept |= {port} if keep else set()
                 return port
         msg = f"all {BLOCK} ports of this sandbox are in use"
         raise OSError(msg)

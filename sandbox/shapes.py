@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandbox.activity import GIB, Profile, Sample, profile_of, sample
 from sandbox.devices import Holding, Node, Slot, slots_of
@@ -50,6 +50,12 @@ class View:
         return sample(profile, holding.pod.memory, holding.pod.start, self.at, self.interval)
 
 
+def combined(samples: Sequence[Sample]) -> Sample:
+    """Gives what the sensors of a device say that several pods use: the busiest, with all memory."""
+    busiest = max(samples, key=lambda one: (one.utilization, one.profiled))
+    return replace(busiest, memory=sum(one.memory for one in samples), xid=max(one.xid for one in samples))
+
+
 def _dcgm_labels(slot: Slot) -> dict[str, str]:
     labels = {
         "gpu": str(slot.device),
@@ -82,12 +88,22 @@ _DCGM: Sequence[tuple[str, Callable[[Sample, float], float], bool, bool]] = (
 
 
 def dcgm(view: View) -> Iterator[Series]:
-    """Prints what dcgm-exporter prints: devices of pods with their labels, free devices without."""
+    """Prints what dcgm-exporter prints for devices of pods: every sharer gets the values of the device."""
+    whole: dict[tuple[str, int | None], list[Sample]] = {}
     for holding in view.holdings:
         found = view.sample(holding)
-        pod = {"container": holding.container, "namespace": holding.pod.namespace, "pod": holding.pod.name}
         if found is not None:
-            yield from _dcgm_device(holding.slot, found, pod)
+            whole.setdefault(_sensor(holding.slot), []).append(found)
+    for holding in view.holdings:
+        if view.sample(holding) is None:
+            continue
+        pod = {"container": holding.container, "namespace": holding.pod.namespace, "pod": holding.pod.name}
+        yield from _dcgm_device(holding.slot, combined(whole[_sensor(holding.slot)]), pod)
+
+
+def _sensor(slot: Slot) -> tuple[str, int | None]:
+    """What one set of sensors belongs to: a device, or one MIG instance of it."""
+    return slot.uuid, slot.share if "/mig-" in slot.resource else None
 
 
 def dcgm_free(view: View) -> Iterator[Series]:

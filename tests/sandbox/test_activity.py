@@ -129,6 +129,8 @@ def test_what_is_wrong_with_some_sensors_shows() -> None:
     assert (false_zero.utilization, false_zero.host, false_zero.kernel_age) == (0.0, BUSY_PERCENT, 1.0)
     assert garbage.utilization > 100
     assert at("silent") is None
+    assert at("silent-from:now") is None
+    assert at("silent-from:2027-01-15T08:00:01Z").utilization == 0
     assert at("xid:48").xid == 48
     assert at("idle").kernel_age == 7200
     assert at("frozen").joules == sample(Profile("frozen"), None, NOW - 7200, NOW + 60, 1.0).joules

@@ -38,3 +38,13 @@ def test_ports_lie_below_those_of_outgoing_connections() -> None:
     """Otherwise a restarted part could find its port taken by somebody's connection."""
     assert FIRST > 1024
     assert LAST < 32768
+
+
+def test_ports_come_round_but_never_those_of_parts() -> None:
+    """A long session starts more children than a block has ports; a stopped part comes back to its own."""
+    block = PortBlock.reserve(chance(13))
+    part = block.take(keep=True)
+    given = [block.take() for _ in range(2 * BLOCK)]
+    block.close()
+    assert part not in given
+    assert max(given.count(port) for port in set(given)) > 1

@@ -56,6 +56,19 @@ def test_mig_instances_have_no_device_utilization() -> None:
     assert found["DCGM_FI_PROF_GR_ENGINE_ACTIVE"][0].labels["GPU_I_PROFILE"] == "1g.5gb"
 
 
+def test_sharers_of_a_device_all_get_its_values() -> None:
+    """Time-slicing: the exporter cannot tell who of two was busy."""
+    pods = [
+        GpuPod("team", name, name, "h", (("main", GPU, 1),), NOW - 7200 + n, NOW - 10)
+        for n, name in enumerate(("busy", "idle"))
+    ]
+    held = assign(Assignment(), NODES, pods).holdings(pods)
+    profiles = {name: parse_activity(name, NOW) for name in ("busy", "idle")}
+    found = by_name("dcgm", View(NODES, held, profiles, NOW, 1.0))
+    assert {one.labels["pod"]: one.value for one in found["DCGM_FI_DEV_GPU_UTIL"]} == {"busy": 96, "idle": 96}
+    assert {one.value for one in found["DCGM_FI_DEV_FB_USED"]} == {16 * 1024 + 400}
+
+
 def test_free_devices_are_printed_without_a_pod() -> None:
     """Every device of every node is printed once, held or not."""
     seen = view("busy", count=2)
