@@ -29,7 +29,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     Attributes:
         at: When.
         judged: Devices with a verdict: Active, Idle or Unknown.
-        unknown: Of them, devices of Unknown pods.
+        unknown: Of them, devices of pods that are Unknown although their metrics should be there.
         turned_idle: Of them, devices of pods whose verdict became Idle with this cycle.
         reclaimed: Devices the reaper itself has taken since the sample before; they do not count as a fall.
     """

@@ -38,6 +38,9 @@ from runtime.kube import ApiError, ApiUnreachable
 
 log = structlog.get_logger(__name__)
 REMOVALS_PER_CYCLE = 50
+EXPECTED = frozenset({Reason.TOO_YOUNG, Reason.NOT_STARTED})
+"""Unknown verdicts that turnover brings every day, and that say nothing about the metrics."""
+
 NOT_SYNCED = "NotSynced"
 API_UNAVAILABLE = "ApiUnavailable"
 
@@ -162,9 +165,7 @@ class Cycle:
         sample = Sample(
             at=now,
             judged=sum(one.devices for one in weighed),
-            unknown=sum(
-                one.devices for one in weighed if one.verdict and one.verdict.kind is VerdictKind.UNKNOWN
-            ),
+            unknown=sum(one.devices for one in weighed if _is_puzzling(one)),
             turned_idle=turned,
             reclaimed=self._memory.reclaimed,
         )
@@ -240,3 +241,9 @@ class Cycle:
             for subject in subjects
         ]
         await self._marker.backfills([one for one in found if one is not None])
+
+
+def _is_puzzling(subject: Subject) -> bool:
+    """True if metrics that should be there say nothing; pods that have only just begun are no surprise."""
+    verdict = subject.verdict
+    return verdict is not None and verdict.kind is VerdictKind.UNKNOWN and verdict.reason not in EXPECTED

@@ -32,6 +32,9 @@ def _parsed(value: object) -> object:
 
 
 Percent = Annotated[int, Field(ge=1, le=100)]
+BrakePercent = Annotated[int, Field(ge=1, le=101)]
+"""A share that holds everything; 101 is never reached and so switches the condition off."""
+
 Count = Annotated[int, Field(ge=1)]
 Span = Annotated[Seconds, Field(ge=1)]
 Wait = Annotated[Seconds, Field(ge=0)]
@@ -162,7 +165,7 @@ class ReaperSettings(Settings):
         description="Wait after a refusal that a retry cannot change",
         examples=["1h"],
     )
-    brake_idle_percent: Percent = Field(
+    brake_idle_percent: BrakePercent = Field(
         _BRAKE.idle_percent,
         description="Hold when this share of the judged devices turns idle",
         examples=["20"],
@@ -173,12 +176,12 @@ class ReaperSettings(Settings):
     brake_idle_span: Span = Field(
         _BRAKE.idle_seconds, description="The same, within this time", examples=["15m"]
     )
-    brake_unknown_percent: Percent = Field(
+    brake_unknown_percent: BrakePercent = Field(
         _BRAKE.unknown_percent,
         description="Hold when this share of the judged devices is Unknown",
         examples=["30"],
     )
-    brake_fall_percent: Percent = Field(
+    brake_fall_percent: BrakePercent = Field(
         _BRAKE.fall_percent, description="Hold when the judged devices fall by this share", examples=["20"]
     )
     brake_fall_span: Span = Field(
