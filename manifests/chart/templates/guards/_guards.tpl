@@ -23,7 +23,7 @@ authorizer.group('gpu-tenure.io').resource('terms').namespace(request.namespace)
 {{- define "gpu-tenure.guard.notExcluded" -}}
 - name: not-excluded
   expression: |-
-    !(request.namespace in {{ include "gpu-tenure.excluded" . }})
+    !(request.?namespace.orValue("") in {{ include "gpu-tenure.excluded" . }})
 {{- end }}
 
 {{/* The binding of a guard. Arguments: root, name, and always: "Deny" for the guards that refuse in every profile. */}}
