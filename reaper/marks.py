@@ -8,7 +8,7 @@ Three annotations carry it, so that a new process forgets nothing:
 | set | this pod's | - | warned; nothing will be done to the pod |
 | set | this pod's | set | warned; the action is due at `reclaim-at` |
 
-Anything else (another pod's UID, an unreadable time, a start before the pod itself) is no mark.
+Anything else (another pod's UID, an unreadable time, a sighting from before the pod itself) is no mark.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def mark_of(pod: GpuPod) -> Mark | None:
     except FormatError:
         return None
     warned_uid = found.get(Annotation.WARNED_UID)
-    if idle_since < pod.created - CLOCK_SKEW:
-        return None
     if warned_uid is None:
-        return Mark(idle_since, warned=False) if reclaim_at is None else None
+        # A sighting names no UID: one that is older than the pod was copied from another.
+        own = reclaim_at is None and idle_since >= pod.created - CLOCK_SKEW
+        return Mark(idle_since, warned=False) if own else None
     return Mark(idle_since, reclaim_at=reclaim_at) if warned_uid == pod.uid else None
 
 
