@@ -43,12 +43,14 @@ def _measured(bench: Bench, plan: Plan, say: Callable[[str], None]) -> Run:
     ratios: list[Ratio] = []
     for workload in WORKLOADS:
         samples = _sampled(bench, plan, workload, say)
-        figures += [summarize(server, workload.name, found) for server, found in samples.items()]
+        memory = {server.name: memory_of(server.pid) for server in bench.servers}
+        figures += [
+            summarize(server, workload.name, found, memory[server].now) for server, found in samples.items()
+        ]
         for other, target in TARGETS.items():
             wanted = target if workload.usual else None
             ratios.append(compare(other, workload.name, samples[OURS], samples[other], wanted))
-    memory = {server.name: memory_of(server.pid) for server in bench.servers}
-    return Run(plan, tuple(figures), tuple(ratios), memory)
+    return Run(plan, tuple(figures), tuple(ratios), memory[OURS])
 
 
 def _sampled(bench: Bench, plan: Plan, workload: Workload, say: Callable[[str], None]) -> Samples:

@@ -29,7 +29,7 @@ class Figures(msgspec.Struct, frozen=True, rename="camel"):
     """One server under one workload: medians over the rounds.
 
     `load_share` is the part of its core that the load generator needed, at most in any round: near 1, it and
-    not the server was the limit.
+    not the server was the limit. `memory_bytes` is what was resident when the rounds were over.
     """
 
     server: str
@@ -39,6 +39,7 @@ class Figures(msgspec.Struct, frozen=True, rename="camel"):
     p50_seconds: float
     p99_seconds: float
     load_share: float
+    memory_bytes: int
     rounds: int
 
 
@@ -63,7 +64,7 @@ class Ratio(msgspec.Struct, frozen=True, rename="camel"):
 TARGETS: Mapping[str, float] = {CONTROLLER_RUNTIME: 10.0, PLAIN: 1.3}
 
 
-def summarize(server: str, workload: str, samples: Sequence[Sample]) -> Figures:
+def summarize(server: str, workload: str, samples: Sequence[Sample], memory_bytes: int) -> Figures:
     """Gives the medians of one server's rounds."""
     return Figures(
         server,
@@ -73,6 +74,7 @@ def summarize(server: str, workload: str, samples: Sequence[Sample]) -> Figures:
         median(sample.p50_seconds for sample in samples),
         median(sample.p99_seconds for sample in samples),
         max(sample.load_cpu_seconds / sample.seconds for sample in samples),
+        memory_bytes,
         len(samples),
     )
 

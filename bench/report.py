@@ -21,7 +21,8 @@ class Run(msgspec.Struct, frozen=True):
     plan: Plan
     figures: tuple[Figures, ...]
     ratios: tuple[Ratio, ...]
-    memory: dict[str, Memory]
+    memory: Memory
+    """Of our webhook, at the end."""
 
 
 def as_json(run: Run) -> str:
@@ -65,7 +66,7 @@ def _figures_table(run: Run) -> Table:
             micro(one.cpu_seconds_per_review),
             milli(one.p50_seconds),
             milli(one.p99_seconds),
-            mega(run.memory[one.server].peak),
+            mega(one.memory_bytes),
             style="bold" if one.server == OURS else None,
         )
     return table
@@ -85,11 +86,10 @@ def _ratios_table(ratios: Sequence[Ratio]) -> Table:
     return table
 
 
-def _memory_line(memory: dict[str, Memory]) -> str:
-    ours = memory[OURS]
-    mark = verdict(reached=ours.peak < MEMORY_LIMIT_BYTES)
+def _memory_line(memory: Memory) -> str:
+    mark = verdict(reached=memory.peak < MEMORY_LIMIT_BYTES)
     limit = mega(MEMORY_LIMIT_BYTES)
-    return f"{OURS}: resident {mega(ours.now)}, at most {mega(ours.peak)}; target < {limit}: {mark}"
+    return f"{OURS}: resident {mega(memory.now)}, at most {mega(memory.peak)}; target < {limit}: {mark}"
 
 
 def verdict(*, reached: bool) -> str:

@@ -186,6 +186,9 @@ func measure(set settings, connections []net.Conn, messages []message) (result, 
 	}
 	loadBefore, started := ownCPU(), time.Now()
 	latencies, err := run(connections, messages, set.duration)
+	if err == nil && len(latencies) == 0 {
+		err = errors.New("no review was answered in time")
+	}
 	if err != nil {
 		return result{}, err
 	}
@@ -218,9 +221,6 @@ func run(connections []net.Conn, messages []message, duration time.Duration) ([]
 	slices.Sort(all)
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
-	}
-	if len(all) == 0 {
-		return nil, errors.New("no review was answered in time")
 	}
 	return all, nil
 }
