@@ -67,7 +67,7 @@ def verdict_table(judged: Sequence[Judged], observation: Observation, width: int
     for column in columns:
         table.add_column(column.title, justify=column.justify, overflow="fold", ratio=column.ratio)
     for one in sorted(judged, key=_rank):
-        row = _row(one, observation.observed_at)
+        row = _row(one, observation.observed_at, wide=width >= WIDE)
         table.add_row(*(row[column.title] for column in columns))
     return Group(table, end)
 
@@ -96,11 +96,13 @@ def summary(judged: Sequence[Judged], observation: Observation) -> RenderableTyp
     return Group(*parts)
 
 
-def _row(one: Judged, now: datetime) -> dict[str, RenderableType]:
+def _row(one: Judged, now: datetime, *, wide: bool) -> dict[str, RenderableType]:
     pod, verdict, terms, evidence = one.pod, one.verdict, one.given.terms, one.verdict.evidence
     style = STYLES[verdict.kind]
-    idle = verdict.idle_since
-    reason = "" if verdict.kind is VerdictKind.IDLE else f"{verdict.reason.value}: "
+    idle, action = verdict.idle_since, "exempt" if terms.exempt else terms.action.value
+    known = Text("" if verdict.kind is VerdictKind.IDLE else verdict.reason.value, style)
+    if wide or verdict.kind is VerdictKind.IDLE:
+        known.append(": " if known else "").append(verdict.sentence or REASONS[verdict.reason], "default")
     return {
         "NAMESPACE": pod.namespace,
         "POD": pod.name,
@@ -109,8 +111,8 @@ def _row(one: Judged, now: datetime) -> dict[str, RenderableType]:
         "IDLE FOR": Text(NOTHING, "dim") if idle is None else Text(age(now - idle), style),
         "MAX": NOTHING if evidence.maximum is None else f"{evidence.maximum:.0f} %",
         "MEMORY": memory(evidence.memory),
-        "HOW IT IS KNOWN": Text(reason, style).append(verdict.sentence or REASONS[verdict.reason], "default"),
-        "TERMS": f"{'exempt' if terms.exempt else terms.action} {terms.after}{'*' if one.given.assumed else ''}",
+        "HOW IT IS KNOWN": known,
+        "TERMS": f"{action} {terms.after}{'*' if one.given.assumed else ''}",
     }
 
 

@@ -7,8 +7,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from reaper.intervals import DETECT_SECONDS, Scrapes, tell_intervals
 from reaper.prometheus import Sample
-from reaper.queries import Series, interval_of
+from reaper.queries import Series
 from reaper.signals import PodKey
 
 
@@ -17,6 +18,7 @@ class Asked(StrEnum):
 
     COUNT = "count"
     LAST_TIME = "last-time"
+    EARLIER_TIME = "earlier-time"
     LAST = "last"
     MAXIMUM = "maximum"
     VALID = "valid"
@@ -95,18 +97,19 @@ def table_of(answers: Mapping[Key, list[Sample]], exported_jobs: Mapping[str, Co
     return table
 
 
-def intervals(
-    table: Table, series: Series, ranges: Collection[int], given: float | None
-) -> dict[Place, float]:
+def intervals(table: Table, series: Series, given: float | None) -> dict[Place, float]:
     """The scrape interval of each series: detected, but never above the one that is given."""
-    rows = {seconds: table.get((series, Asked.COUNT, seconds), {}) for seconds in ranges}
-    found: dict[Place, float] = {}
-    places: set[Place] = set()
-    for counts in rows.values():
-        places.update(counts)
-    for place in places:
-        detected = interval_of({seconds: counts.get(place, 0) for seconds, counts in rows.items()})
-        known = [value for value in (detected, given) if value is not None]
-        if known:
-            found[place] = min(known)
-    return found
+    rows = {seconds: table.get((series, Asked.COUNT, seconds), {}) for seconds in DETECT_SECONDS}
+    last = table.get((series, Asked.LAST_TIME, 0), {})
+    earlier = table.get((series, Asked.EARLIER_TIME, 0), {})
+    scrapes = {
+        place: Scrapes(
+            {seconds: counts.get(place, 0) for seconds, counts in rows.items()},
+            last[place] - earlier[place] if place in last and place in earlier else None,
+        )
+        for place in {**rows[DETECT_SECONDS[0]], **rows[DETECT_SECONDS[1]]}
+    }
+    found = tell_intervals(scrapes)
+    if given is None:
+        return found
+    return {place: min(found.get(place, given), given) for place in scrapes}

@@ -15,8 +15,9 @@ from reaper import queries
 from reaper.answers import Asked, Key, Table, intervals, table_of
 from reaper.assembly import Timing, assemble
 from reaper.criteria import JudgeSettings
+from reaper.intervals import DETECT_SECONDS
 from reaper.prometheus import PrometheusError, PrometheusPort, Sample
-from reaper.queries import DETECT_SECONDS, Series
+from reaper.queries import Series
 from reaper.signals import Signals
 from reaper.sources import SOURCES, Role
 
@@ -88,7 +89,8 @@ class _Observer:
             return Observation(self._at, True)
         series = await self._series(max(windows))
         table = dict(await self._table(dict(_timing_questions(series))))
-        timings = {one: self._timing(table, one, windows) for one in series}
+        timings = {one: self._timing(table, one, windows) for one in series if not one.whole}
+        timings.update({one: _like_pods(one, timings) for one in series if one.whole})
         for ask in (self._window_questions, self._closer_questions):
             table.update(await self._table(dict(ask(timings, windows, table))))
         if self._thresholds:
@@ -133,7 +135,7 @@ class _Observer:
     def _timing(self, table: Table, series: Series, windows: list[int]) -> Timing:
         """Chooses the steps for the series of one metric: never above the shortest interval of any."""
         given = self._settings.intervals.get(series.source.name)
-        found = intervals(table, series, DETECT_SECONDS, given)
+        found = intervals(table, series, given)
         if not found:
             return Timing()
         step, places = min(found.values()), len(found)
@@ -210,13 +212,23 @@ class _Observer:
                 yield (series, Asked.ABOVE, threshold), queries.last_above(series, threshold, seconds, step)
 
 
+def _like_pods(series: Series, timings: Mapping[Series, Timing]) -> Timing:
+    """The steps for whole devices: the shortest of those of the same metric by pod."""
+    steps: dict[int, float] = {}
+    for other, timing in timings.items():
+        for window, step in timing.steps.items() if other.metric == series.metric else ():
+            steps[window] = min(step, steps.get(window, step))
+    return Timing(steps=steps)
+
+
 def _timing_questions(series: Collection[Series]) -> Iterator[tuple[Key, str]]:
     for one in series:
         role = one.metric.role
-        if role in RANGED or role in {Role.KERNEL, Role.ENERGY}:
+        if not one.whole and role in RANGED | {Role.KERNEL, Role.ENERGY}:
             for seconds in DETECT_SECONDS:
                 yield (one, Asked.COUNT, seconds), queries.sample_count(one, seconds)
             yield (one, Asked.LAST_TIME, 0), queries.last_time(one)
+            yield (one, Asked.EARLIER_TIME, 0), queries.earlier_time(one)
         if role in CURRENT:
             yield (one, Asked.LAST, 0), queries.last_value(one)
 

@@ -187,8 +187,13 @@ class HttpPrometheus:
 
     def _check(self, response: requests.Response, **_: object) -> requests.Response:
         """Reads the body within the time limit and lets only full answers through."""
-        body = self._read(response)
-        refuse_partial(response.status_code, body)
+        try:
+            body = self._read(response)
+            refuse_partial(response.status_code, body)
+        except BaseException:
+            # An answer that was not read to its end holds its connection.
+            response.close()
+            raise
         response.raw = urllib3.HTTPResponse(io.BytesIO(body), preload_content=False)
         return response
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from reaper.intervals import EARLIER_SECONDS
 from reaper.sources import SOURCES, Form, Metric, Role, Source
 
-DETECT_SECONDS = (600, 120)
-"""Ranges in which samples are counted to tell the scrape interval: for settled series, and for new ones."""
 LOOKBACK_SECONDS = 300.0
 """How far Prometheus looks back for the last sample of a series by itself."""
 
@@ -102,6 +101,11 @@ def last_time(series: Series) -> str:
     return series.largest(f"timestamp({series.selector})")
 
 
+def earlier_time(series: Series) -> str:
+    """When the last sample before EARLIER_SECONDS ago was taken, in unix seconds."""
+    return series.largest(f"timestamp({series.selector} offset {span(EARLIER_SECONDS)})")
+
+
 def last_value(series: Series) -> str:
     """The last value of each device."""
     return series.largest(series.selector)
@@ -185,27 +189,6 @@ def expected_steps(at: float, window: int, step: float) -> int:
     step_ms = round(step * 1000)
     end = round(at * 1000)
     return max(1, end // step_ms - (end - window * 1000) // step_ms)
-
-
-USUAL_SECONDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 45, 50, 60, 90, 100, 120, 150, 180, 200)
-
-
-def interval_of(counts: Mapping[int, float]) -> float | None:
-    """The scrape interval in seconds, from the numbers of samples in ranges; None if there are too few.
-
-    Counts are short by one here and there; so the result is the next usual interval below, never above.
-    """
-    settled = _spacing(DETECT_SECONDS[0], counts.get(DETECT_SECONDS[0], 0))
-    begun = _spacing(DETECT_SECONDS[1], counts.get(DETECT_SECONDS[1], 0))
-    found = min(settled, begun if begun < 0.7 * settled else settled)
-    if math.isinf(found):
-        return None
-    usual = [float(seconds) for seconds in USUAL_SECONDS if seconds <= found * 1.04]
-    return usual[-1] if usual else found * 0.96
-
-
-def _spacing(seconds: int, count: float) -> float:
-    return seconds / count if count >= 3 else math.inf
 
 
 def names_of(series: Iterable[Series]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""A real Prometheus with a past that tests make up; it scrapes nothing, so every query has one answer for ever."""
+"""A real Prometheus with a past that tests make up; it scrapes nothing, so answers never change."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def dcgm(
     extra: Mapping[str, Value] | None = None,
     base: Line | None = None,
 ) -> list[Line]:
-    """What dcgm-exporter says of one device of a pod; utilization in percent, engine as a ratio, memory in MiB."""
+    """What dcgm-exporter says of one device of a pod; percent, a ratio for the engine, memory in MiB."""
     own = {"UUID": uuid or f"GPU-{pod}-{device}", "gpu": str(device), "Hostname": "node-a"}
     named = {**(labels if labels is not None else scraped("dcgm", workload(pod))), **own}
     values: dict[str, Value | None] = {
@@ -206,7 +206,7 @@ def prometheus_of(lines: Iterable[Line], folder: Path) -> Iterator[str]:
     subprocess.run(command, check=True, capture_output=True)
     text.unlink()
     (folder / "prometheus.yml").write_text("{}\n")
-    with PortBlock.reserve(random.Random()).guard as guard:
+    with PortBlock.reserve(random.SystemRandom()).guard as guard:
         ports = PortBlock(guard)
         children = Children.start()
         try:
