@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jsonpatch
@@ -14,6 +14,10 @@ import pytest
 from policy.objects import Namespace, ObjectMeta
 from policy.profile import Profile
 from policy.selection import PolicySet
+from sandbox.api import Reply
+from sandbox.balancer import Balancer, Mode
+from sandbox.deadline import wait
+from sandbox.install import Installation
 from webhook.admission import mutate
 from webhook.answers import Patched
 from webhook.decision import Decision
@@ -158,3 +162,98 @@ def patch_of() -> Callable[[bytes], list[Object]]:
         return json.loads(base64.b64decode(json.loads(answer)["response"]["patch"]))
 
     return read
+
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+POLICIES = "/apis/gpu-tenure.io/v1alpha1/gpupolicies"
+SELECTED = {"webhook-tests": "yes"}
+POLICY_NAME = "webhook-tests"
+
+
+class Site:
+    """The installed chart with a running webhook, whose two paths can fail one by one."""
+
+    def __init__(self, installation: Installation) -> None:
+        self.installation = installation
+        self.sandbox = installation.sandbox
+        self.mutating = Balancer()
+        self.validating = Balancer()
+        self.profile = ""
+
+    def set_profile(self, profile: str) -> None:
+        """Changes the profile as an administrator does, and returns when all of it is in force."""
+        if profile == self.profile:
+            return
+        self.installation.stop_webhooks(seconds=2)
+        self.installation.upgrade({"profile": profile})
+        self._route("mutatingwebhookconfigurations/zz-gpu-tenure", self.mutating, "/mutate")
+        self._route("validatingwebhookconfigurations/gpu-tenure", self.validating, "/validate")
+        self.installation.start_webhooks(1, ["--drain=0s"])
+        for balancer in (self.mutating, self.validating):
+            balancer.set_backends(self.installation.webhooks.values())
+        self.profile = profile
+        wait(self._in_force, 30, f"the profile {profile} is in force")
+
+    def set_modes(self, mutating: Mode, validating: Mode) -> None:
+        """Lets the two paths fail, or work again; cuts what is connected."""
+        self.mutating.mode, self.validating.mode = mutating, validating
+
+    def create(self, path: str, obj: Object, *, dry_run: bool = False) -> Reply:
+        """Creates an object as the administrator; a refusal is an answer."""
+        return self.sandbox.api().raw("POST", f"{path}?dryRun=All" if dry_run else path, obj)
+
+    def close(self) -> None:
+        """Puts back what others expect."""
+        self.installation.stop_webhooks(seconds=2)
+        self.installation.upgrade({"profile": "observe"})
+        for balancer in (self.mutating, self.validating):
+            balancer.close()
+        self.sandbox.api().delete(f"{POLICIES}/{POLICY_NAME}")
+
+    def _route(self, configuration: str, balancer: Balancer, path: str) -> None:
+        """Sends one path through a balancer of its own."""
+        hooks = self.sandbox.api().get(f"{ADMISSION}/{configuration}")["webhooks"]
+        patch = [
+            {"op": "replace", "path": f"/webhooks/{index}/clientConfig/url", "value": balancer.url(path)}
+            for index in range(len(hooks))
+        ]
+        self.sandbox.api().patch(f"{ADMISSION}/{configuration}", patch, type="json")
+
+    def _in_force(self) -> bool:
+        """Whether both paths are called, and the policy of the tests has been read."""
+        reply = self.create("/api/v1/namespaces/site/pods", make_pod(), dry_run=True)
+        labels = reply.json.get("metadata", {}).get("labels") or {}
+        policy = labels.get("gpu-tenure.io/policy")
+        return policy == POLICY_NAME and bool(self.mutating.connections and self.validating.connections)
+
+
+@pytest.fixture(scope="module")
+def site(installation: Installation) -> Iterator[Site]:
+    """The webhook behind a real API server, with a policy that evicts and has deadlines."""
+    policy = {
+        "apiVersion": "gpu-tenure.io/v1alpha1",
+        "kind": "GPUPolicy",
+        "metadata": {"name": POLICY_NAME},
+        "spec": {
+            "priority": 1000,
+            "namespaceSelector": {"matchLabels": SELECTED},
+            "idle": {"action": "evict", "after": "2h"},
+            "bounds": {"after": {"min": "1h", "max": "4h"}},
+            "deadline": {},
+        },
+    }
+    api = installation.sandbox.api()
+    api.create(POLICIES, policy)
+    if api.raw("GET", "/api/v1/namespaces/site").status == 404:
+        api.create_namespace("site", SELECTED)
+    site = Site(installation)
+    try:
+        yield site
+    finally:
+        site.close()
+
+
+@pytest.fixture
+def selected(make_namespace: Callable[..., str]) -> str:
+    """A fresh namespace that the policy of the site selects."""
+    return make_namespace(SELECTED)
