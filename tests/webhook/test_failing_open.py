@@ -26,7 +26,7 @@ FAULTS = {
     "hanging": (Mode.BLACK_HOLE, Mode.BLACK_HOLE),
 }
 OBJECTS = ("GPU pod", "CPU pod", "binding", "pod status", "Job")
-PASSES, BARE, REFUSED = "created, complete", "created, without terms", "refused"
+PASSES, BARE, REFUSED = "as ever", "without terms", "refused"
 # All that is not named here passes as if nothing had happened.
 EXPECTED = {
     ("observe", "mutate down", "GPU pod"): BARE,

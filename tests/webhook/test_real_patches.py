@@ -105,9 +105,7 @@ spec:
   containers: [{{name: main, image: x, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]
 """
     )
-    done: subprocess.CompletedProcess[str] = site.sandbox.kubectl(
-        "apply", "-n", selected, "-f", str(manifest)
-    )
+    done = site.sandbox.kubectl("apply", "-n", selected, "-f", str(manifest))
     assert "idle-after: asked '9h', got 4h" in done.stderr
 
 
