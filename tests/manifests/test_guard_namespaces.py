@@ -34,8 +34,8 @@ def relabel(who: Any, sandbox: Sandbox, name: str, path: str, labels: dict[str, 
     body = sandbox.api().get(f"{NAMESPACES}/{name}")
     merged = {**body["metadata"]["labels"], **labels}
     body["metadata"]["labels"] = {key: value for key, value in merged.items() if value is not None}
-    reply = who.send("PUT", f"{NAMESPACES}/{name}/finalize", body)
-    return reply
+    replaced: Reply = who.send("PUT", f"{NAMESPACES}/{name}/finalize", body)
+    return replaced
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_ordinary_namespaces_are_created(
     assert create(mallory, labels).status == 201
 
 
-def test_a_generated_name_passes(sandbox: Sandbox, mallory: Any) -> None:
+def test_a_generated_name_passes(mallory: Any) -> None:
     """A namespace whose name the API server makes up is guarded and created like any other."""
     path = f"{NAMESPACES}?dryRun=All"
     metadata: dict[str, Any] = {"generateName": "made-up-"}

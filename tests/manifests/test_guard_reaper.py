@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("enforce")
 
 @pytest.fixture
 def armed(sandbox: Sandbox, reaper: Any) -> Iterator[Any]:
-    """The reaper's identity, with rights far beyond its own: what is refused now is refused by the guard alone."""
+    """The reaper's identity with rights far beyond its own: only the guard refuses it now."""
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": reaper.user}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "all-but-ours"}
     path = f"{RBAC}/clusterrolebindings"

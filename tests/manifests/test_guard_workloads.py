@@ -97,7 +97,7 @@ def test_the_terms_right_extends_a_job(job: Callable[..., str], writer: Callable
 def test_a_marked_job_without_a_deadline_lives_on(
     sandbox: Sandbox, job: Callable[..., str], mallory: Any, deadline: str
 ) -> None:
-    """Its controller's reports pass, and its pods run to the end: anybody can write the annotation at creation."""
+    """Its controller's reports pass: anybody can write the annotation at creation."""
     path = job(deadline, None)
     run = {"sandbox.gpu-tenure.io/run-for": "1s"}
     assert mallory.patch(path, {"metadata": {"annotations": run}}).status == 200

@@ -19,7 +19,7 @@ x-kubernetes-validations:
 {{/* The same, longer than nothing. */}}
 {{- define "gpu-tenure.schema.positiveDuration" -}}
 {{ include "gpu-tenure.schema.duration" . }}
-  - rule: self.matches('[1-9]')
+  - rule: "!self.matches('^[0dhms]+$')"
     message: must be longer than 0s
 {{- end }}
 
