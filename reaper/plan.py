@@ -132,6 +132,8 @@ def waits(record: Record, limits: Limits, now: datetime) -> tuple[Reason, str] |
     """Gives why a pod with this record is not acted on now; None if it may be tried (again)."""
     if record.phase is Phase.ACCEPTED:
         return Reason.TERMINATING, "its eviction was accepted already"
+    if record.phase is Phase.GONE:
+        return Reason.TERMINATING, "it was gone, or going, when its eviction was asked for"
     if record.phase is Phase.BLOCKED:
         reason, span = Reason.DISRUPTION_BUDGET, limits.budget_seconds
     elif record.phase is Phase.REFUSED:

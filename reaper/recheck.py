@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from policy.terms import Action
+from policy.terms import Action, Terms
 from policy.verdicts import Reason, VerdictKind
-from reaper.marks import same_stretch
+from reaper.marks import Mark, same_stretch
 from reaper.memory import Memory
+from reaper.observation import Observation
 from reaper.outlook import due_time
 from reaper.owners import OwnersUnreadableError
 from reaper.pause import Pause
@@ -44,22 +45,24 @@ class Recheck:
             return Refusal(Reason.CHANGED, f"could not look again: {error}")
 
     async def _confirm(self, group: Group) -> tuple[Subject, ...] | Refusal:
-        now = self._ports.clock.now()
-        if not self._ports.leading():
-            return Refusal(Reason.NOT_LEADER)
-        pause = await self._ports.pause(now)
-        if pause.paused:
-            return Refusal(Reason.PAUSED, pause.reason)
+        # Prometheus may take long, so it is asked first; what is fast to read is read last.
+        terms = [one.terms for one in group.members if one.terms is not None]
+        observation = await self._ports.observe(terms, self._ports.clock.now())
+        if not observation.complete:
+            return Refusal(observation.problem or Reason.PARTIAL_ANSWER, "; ".join(observation.problems[:2]))
         joined = await self._joined(group)
         if joined is not None:
             return Refusal(Reason.PEER_NOT_IDLE, f"{joined.name} belongs to {group.root} too")
-        fresh: list[Subject] = []
+        pause = await self._ports.pause(self._ports.clock.now())
+        if pause.paused:
+            return Refusal(Reason.PAUSED, pause.reason)
+        confirmed: list[Subject] = []
         for member in group.members:
-            found = await self._look(member, pause)
+            found = await self._look(member, pause, observation)
             if isinstance(found, Refusal):
                 return found
-            fresh.append(found)
-        return await self._observe(tuple(fresh))
+            confirmed.append(found)
+        return tuple(confirmed) if self._ports.leading() else Refusal(Reason.NOT_LEADER)
 
     async def _joined(self, group: Group) -> GpuPod | None:
         """Gives a pod of the same owner that was not planned for."""
@@ -75,7 +78,7 @@ class Recheck:
         roots = await self._ports.owners.roots(others, self._ports.clock.now())
         return next((pod for pod in others if roots[pod.uid].uid == group.root.uid), None)
 
-    async def _look(self, member: Subject, pause: Pause) -> Subject | Refusal:
+    async def _look(self, member: Subject, pause: Pause, observation: Observation) -> Subject | Refusal:
         name = f"pod {member.pod.name}"
         pod = await self._ports.fresh_pod(member.pod.namespace, member.pod.name)
         if pod is None or pod.uid != member.pod.uid:
@@ -96,23 +99,15 @@ class Recheck:
             return Refusal(Reason.CHANGED, f"{name} carries no warning any more")
         if max(mark.reclaim_at, due_time(mark, fresh.terms, pause.resumed_at)) > now:
             return Refusal(Reason.WITHIN_GRACE, name)
-        return fresh
+        return self._judge(fresh, fresh.terms, mark, observation)
 
-    async def _observe(self, fresh: tuple[Subject, ...]) -> tuple[Subject, ...] | Refusal:
-        now = self._ports.clock.now()
-        terms = [one.terms for one in fresh if one.terms is not None]
-        observation = await self._ports.observe(terms, now)
-        if not observation.complete:
-            return Refusal(observation.problem or Reason.PARTIAL_ANSWER, "; ".join(observation.problems[:2]))
-        confirmed = []
-        for one in fresh:
-            if one.terms is None or one.mark is None:
-                return Refusal(Reason.CHANGED)
-            verdict = self._ports.judge(one.pod, one.terms, observation, now)
-            if verdict.kind is not VerdictKind.IDLE:
-                return Refusal(verdict.reason, f"pod {one.pod.name} is {verdict.kind.value} now")
-            seen = self._memory.seen.get(one.pod.uid)
-            if not same_stretch(one.mark, verdict, one.terms, seen.last_idle if seen else None):
-                return Refusal(Reason.CHANGED, f"pod {one.pod.name} was in use since its warning")
-            confirmed.append(structs.replace(one, verdict=verdict))
-        return tuple(confirmed)
+    def _judge(self, fresh: Subject, terms: Terms, mark: Mark, observation: Observation) -> Subject | Refusal:
+        """Judges the fresh pod by its fresh terms; a window that was not observed gives no Idle verdict."""
+        name = f"pod {fresh.pod.name}"
+        verdict = self._ports.judge(fresh.pod, terms, observation, self._ports.clock.now())
+        if verdict.kind is not VerdictKind.IDLE:
+            return Refusal(verdict.reason, f"{name} is {verdict.kind.value} now")
+        seen = self._memory.seen.get(fresh.pod.uid)
+        if not same_stretch(mark, verdict, terms, seen.last_idle if seen else None):
+            return Refusal(Reason.CHANGED, f"{name} was in use since its warning")
+        return structs.replace(fresh, verdict=verdict)

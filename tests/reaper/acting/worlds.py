@@ -1,0 +1,445 @@
+"""Values and a fake world for the tests of planning and acting: pods in memory, time moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from policy.devices import Devices
+from policy.durations import duration_of, format_time
+from policy.objects import Namespace, ObjectMeta, Pod
+from policy.selection import PolicySet
+from policy.terms import Action, Statistic, Terms, terms_to_labels
+from policy.verdicts import Reason, VerdictKind
+from reaper.act import Outcome, Result, Written
+from reaper.cycle import Cycle, CycleResult
+from reaper.evidence import Evidence, Verdict
+from reaper.marks import Mark
+from reaper.memory import Memory
+from reaper.observation import Observation
+from reaper.owners import OwnersUnreadableError, Root, root_of_pod
+from reaper.pause import Pause
+from reaper.pods import GpuPod, gpu_pod
+from reaper.ports import Ports
+from reaper.records import Phase, Record
+from reaper.report import Reporter
+from reaper.settings import ReaperSettings
+from reaper.subjects import Subject
+from runtime.events import Regarding
+
+NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+AFTER = 7200
+GRACE = 1800
+TERMS = Terms(
+    action=Action.EVICT,
+    after=duration_of(AFTER),
+    utilization=5,
+    statistic=Statistic.MAXIMUM,
+    memory=None,
+    grace=duration_of(GRACE),
+    warm_up=duration_of(1800),
+)
+POLICY = {
+    "apiVersion": "gpu-tenure.io/v1alpha1",
+    "kind": "GPUPolicy",
+    "metadata": {"name": "default", "creationTimestamp": "2025-01-01T00:00:00Z"},
+    "spec": {
+        "idle": {"action": "evict", "after": "2h", "grace": "30m", "warmUp": "30m"},
+        "classes": {"serving": {"idle": {"action": "evict", "after": "2h"}}},
+        "bounds": {"exemption": "30d"},
+        "contact": {"text": "Ask in gpu-help."},
+    },
+}
+LABELS = {
+    "gpu-tenure.io/policy": "default",
+    "gpu-tenure.io/class": "batch",
+    **terms_to_labels(TERMS),
+}
+
+
+def minutes(count: float) -> timedelta:
+    """Gives a span."""
+    return timedelta(minutes=count)
+
+
+def pod_of(
+    name: str,
+    *,
+    namespace: str = "team-a",
+    devices: int = 1,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    created: datetime = NOON - timedelta(days=1),
+    owner: Root | None = None,
+    phase: str = "Running",
+    deleting: bool = False,
+    priority: int = 0,
+    uid: str = "",
+) -> GpuPod:
+    """Gives a GPU pod that has run for a day."""
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"uid-{namespace}-{name}",
+        "creationTimestamp": format_time(created),
+        "labels": dict(LABELS if labels is None else labels),
+        "annotations": dict(annotations or {}),
+        "resourceVersion": "1",
+    }
+    if deleting:
+        metadata["deletionTimestamp"] = format_time(NOON)
+    if owner is not None:
+        reference = {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+        }
+        metadata["ownerReferences"] = [{**reference, "controller": True}]
+    spec = {
+        "restartPolicy": "Never",
+        "priority": priority,
+        "nodeName": "node-a",
+        "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(devices)}}}],
+    }
+    started = {"running": {"startedAt": format_time(created)}}
+    status = {"phase": phase, "containerStatuses": [{"name": "main", "state": started}]}
+    raw = msgspec.json.encode({"metadata": metadata, "spec": spec, "status": status})
+    found = gpu_pod(msgspec.json.decode(raw, type=Pod))
+    assert found is not None
+    return found
+
+
+def verdict_of(
+    kind: VerdictKind, reason: Reason | None = None, idle_since: datetime | None = None
+) -> Verdict:
+    """Gives a verdict; an Idle one has been so for two hours unless told otherwise."""
+    usual = {
+        VerdictKind.ACTIVE: Reason.ABOVE_THRESHOLD,
+        VerdictKind.IDLE: Reason.BELOW_THRESHOLD,
+        VerdictKind.UNKNOWN: Reason.NO_SERIES,
+    }
+    since = (idle_since or NOON - timedelta(seconds=AFTER)) if kind is VerdictKind.IDLE else None
+    evidence = Evidence(window=AFTER, utilization=5, statistic="maximum", devices_expected=1, devices_seen=1)
+    return Verdict(kind, reason or usual[kind], since, False, evidence, "240 of 240 samples below 5 %")
+
+
+IDLE = verdict_of(VerdictKind.IDLE)
+ACTIVE = verdict_of(VerdictKind.ACTIVE)
+UNKNOWN = verdict_of(VerdictKind.UNKNOWN)
+
+
+def subject_of(
+    name: str = "a",
+    verdict: Verdict | None = IDLE,
+    *,
+    mark: Mark | None = None,
+    root: Root | None = None,
+    ceiling: Action = Action.EVICT,
+    streak: int = 2,
+    devices: int = 1,
+    namespace: str = "team-a",
+    **more: Any,
+) -> Subject:
+    """Gives a subject that may be warned at once."""
+    pod = structs.replace(
+        pod_of(name, namespace=namespace), devices=Devices({"nvidia.com/gpu": devices}, ("main",))
+    )
+    return Subject(
+        pod=pod,
+        root=root or root_of_pod(pod),
+        terms=TERMS,
+        ceiling=ceiling,
+        verdict=verdict,
+        mark=mark,
+        streak=streak,
+        **more,
+    )
+
+
+def due_mark(ago_minutes: float = 1) -> Mark:
+    """Gives a warning whose time came a while ago."""
+    reclaim_at = NOON - minutes(ago_minutes)
+    return Mark(reclaim_at - timedelta(seconds=AFTER + GRACE), reclaim_at=reclaim_at)
+
+
+def due_subject(name: str = "a", **more: Any) -> Subject:
+    """Gives a subject whose warning is due and whose idle stretch goes on."""
+    mark = more.pop("mark", due_mark())
+    verdict = more.pop("verdict", verdict_of(VerdictKind.IDLE, idle_since=mark.idle_since))
+    return subject_of(name, verdict, mark=mark, **more)
+
+
+def record_of_pod(
+    uid: str,
+    *,
+    owner_uid: str = "",
+    phase: Phase = Phase.ACCEPTED,
+    at: datetime = NOON - 10 * MINUTE,
+    devices: int = 1,
+    message: str = "",
+) -> Record:
+    """Gives a record."""
+    return Record(
+        namespace="team-a",
+        name=f"pod-{uid}",
+        pod_name=uid,
+        pod_uid=uid,
+        owner_uid=owner_uid or uid,
+        devices=devices,
+        decided_at=at,
+        phase=phase,
+        completed_at=None if phase is Phase.PLANNED else at,
+        message=message,
+    )
+
+
+class FakeClock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def now(self) -> datetime:
+        """Gives the time."""
+        return self.time
+
+    def monotonic(self) -> float:
+        """Gives the time as seconds."""
+        return self.time.timestamp()
+
+
+class FakeEvents:
+    """Keeps Events."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, str]] = []
+
+    async def record(
+        self,
+        regarding: Regarding,
+        reason: str,
+        action: str,
+        note: str,
+        type: str = "Normal",  # noqa: A002
+    ) -> bool:
+        """Remembers an Event as (pod, reason, note)."""
+        assert action == "Reclaim"
+        assert type in {"Normal", "Warning"}
+        self.sent.append((regarding.name, reason, note))
+        return True
+
+    def reasons(self, pod: str) -> list[str]:
+        """Gives the reasons of the Events on a pod."""
+        return [reason for name, reason, _ in self.sent if name == pod]
+
+
+class FakeRecords:
+    """Keeps records; `broken` raises on writing."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Record] = {}
+        self.specs: dict[str, Mapping[str, Any]] = {}
+        self.broken: Exception | None = None
+
+    async def fetch(self) -> Collection[Record]:
+        """Gives all records."""
+        return tuple(self.kept.values())
+
+    async def begin(self, record: Record, spec: Mapping[str, Any]) -> Record:
+        """Keeps a record."""
+        if self.broken is not None:
+            raise self.broken
+        self.specs.setdefault(record.name, spec)
+        return self.kept.setdefault(record.name, record)
+
+    async def complete(self, record: Record, phase: Phase, message: str, now: datetime) -> Record:
+        """Changes a record."""
+        done = structs.replace(record, phase=phase, message=message, completed_at=now)
+        self.kept[record.name] = done
+        return done
+
+    async def remove(self, record: Record) -> None:
+        """Drops a record."""
+        self.kept.pop(record.name, None)
+
+
+class FakeActor:
+    """Changes the pods of the world as the API server would, and keeps what was asked."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        self._world = world
+        self.evicted: list[str] = []
+        self.tried: list[str] = []
+        self.written = Written.WRITTEN
+        self.answers: dict[str, Result] = {}
+        self.writes = 0
+
+    async def annotate(self, pod: GpuPod, annotations: Mapping[str, str | None]) -> Written:
+        """Changes annotations of a pod."""
+        self.writes += 1
+        if self.written is Written.WRITTEN:
+            found = {**self._world.pods[pod.uid].annotations, **annotations}
+            kept = {key: value for key, value in found.items() if value is not None}
+            self._world.change(pod.uid, annotations=kept)
+        return self.written
+
+    async def label(self, pod: GpuPod, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Written:
+        """Changes labels and annotations of a pod."""
+        self.writes += 1
+        now = self._world.pods[pod.uid]
+        self._world.change(
+            pod.uid, labels={**now.labels, **labels}, annotations={**now.annotations, **annotations}
+        )
+        return Written.WRITTEN
+
+    async def evict(self, pod: GpuPod, *, dry_run: bool = False) -> Result:
+        """Marks a pod as going, unless another answer was prepared."""
+        self.tried.append(pod.name)
+        answer = self.answers.get(pod.name, Result(Outcome.ACCEPTED))
+        if answer.outcome is Outcome.ACCEPTED and not dry_run:
+            self.evicted.append(pod.name)
+            self._world.change(pod.uid, deleting=True)
+        return answer
+
+
+class FakeOwners:
+    """Gives the roots that tests chose; `broken` raises."""
+
+    def __init__(self) -> None:
+        self.chosen: dict[str, Root] = {}
+        self.broken = False
+
+    async def roots(self, pods: Collection[GpuPod], now: datetime) -> Mapping[str, Root]:  # noqa: ARG002
+        """Gives the root of each pod."""
+        if self.broken:
+            raise OwnersUnreadableError("the API server is away")
+        return {pod.uid: self.chosen.get(pod.name, root_of_pod(pod)) for pod in pods}
+
+
+class FakeWorld:
+    """A cluster in memory with a reaper's cycles on it."""
+
+    def __init__(self, *, once: bool = False, dry_run: bool = False, **settings: Any) -> None:
+        self.clock = FakeClock()
+        self.pods: dict[str, GpuPod] = {}
+        self.verdicts: dict[str, Verdict] = {}
+        self.namespaces: dict[str, dict[str, str]] = {"team-a": {}, "team-b": {}}
+        self.policies = PolicySet.of([POLICY])
+        self.paused = Pause(paused=False)
+        self.unready: str | None = None
+        self.leads = True
+        self.incomplete: Reason | None = None
+        self.observed = 0
+        self.observed_before = 0
+        self.owners = FakeOwners()
+        self.records = FakeRecords()
+        self.actor = FakeActor(self)
+        self.events = FakeEvents()
+        self.memory = Memory()
+        self.before_look: Callable[[], None] = lambda: None
+        self.once = once
+        usual = {"profile": "enforce", "device_percent": 100}
+        no_brake = {"brake_idle_percent": 101, "brake_unknown_percent": 101}
+        chosen = {**usual, **no_brake, "dry_run": dry_run, **settings}
+        self.settings = ReaperSettings(prometheus_url="http://prometheus:9090", **chosen)
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins a new process: whatever it remembered is lost."""
+        self.memory = Memory()
+        reporter = Reporter(self.events, dry_run=self.settings.dry_run)
+        self.cycle = Cycle(self._ports(), self.settings, self.memory, reporter, once=self.once)
+
+    async def run(self, count: int = 1, after: timedelta = MINUTE) -> CycleResult:
+        """Runs cycles, one per minute unless told otherwise; gives how the last ended."""
+        result = CycleResult.HELD
+        for _ in range(count):
+            self.clock.time += after
+            if self.once:
+                self.restart()
+            self.observed_before = self.observed
+            result = await self.cycle.run(None)
+        return result
+
+    def add(self, name: str, kind: VerdictKind = VerdictKind.IDLE, **more: Any) -> GpuPod:
+        """Adds a pod with a verdict."""
+        pod = pod_of(name, **more)
+        self.pods[pod.uid] = pod
+        self.verdicts[pod.uid] = verdict_of(kind)
+        return pod
+
+    def turns(self, name: str, kind: VerdictKind) -> None:
+        """Changes the verdict of a pod; an idle stretch begins two hours ago."""
+        since = self.clock.time - timedelta(seconds=AFTER)
+        self.verdicts[self.pod(name).uid] = verdict_of(kind, idle_since=since)
+
+    def pod(self, name: str) -> GpuPod:
+        """Gives a pod by name."""
+        return next(pod for pod in self.pods.values() if pod.name == name)
+
+    def change(self, uid: str, **fields: Any) -> None:
+        """Changes a pod, as its object and as what was read of it."""
+        pod = self.pods[uid]
+        labels = fields.get("labels", pod.labels)
+        annotations = fields.get("annotations", pod.annotations)
+        metadata = structs.replace(pod.pod.metadata, labels=labels, annotations=annotations)
+        inner = structs.replace(pod.pod, metadata=metadata)
+        self.pods[uid] = structs.replace(pod, pod=inner, **fields)
+
+    def annotations(self, name: str) -> dict[str, str]:
+        """Gives the reaper's annotations of a pod, by short names."""
+        found = self.pod(name).annotations
+        return {key.removeprefix("gpu-tenure.io/"): value for key, value in found.items()}
+
+    def _ports(self) -> Ports:
+        return Ports(
+            clock=self.clock,
+            pods=lambda: list(self.pods.values()),
+            policies=lambda: self.policies,
+            namespace=self._namespace,
+            unready=lambda: self.unready,
+            fresh_pod=self._fresh_pod,
+            fresh_namespace=self._fresh_namespace,
+            owners=self.owners,
+            observe=self._observe,
+            judge=self._judge,
+            records=self.records,
+            pause=self._pause,
+            actor=self.actor,
+            leading=lambda: self.leads,
+        )
+
+    def _namespace(self, name: str) -> Namespace | None:
+        labels = self.namespaces.get(name)
+        return None if labels is None else Namespace(ObjectMeta(name=name, labels=labels))
+
+    async def _fresh_namespace(self, name: str) -> Namespace | None:
+        return self._namespace(name)
+
+    async def _fresh_pod(self, namespace: str, name: str) -> GpuPod | None:
+        found = (pod for pod in self.pods.values() if (pod.namespace, pod.name) == (namespace, name))
+        return next(found, None)
+
+    async def _observe(self, terms: Collection[Terms], at: datetime) -> Observation:
+        assert terms
+        self.observed += 1
+        if self.observed == self.observed_before + 2:
+            self.before_look()
+        return Observation(
+            at, self.incomplete is None, self.incomplete, ("no answer",) if self.incomplete else ()
+        )
+
+    def _judge(self, pod: GpuPod, terms: Terms, observation: Observation, now: datetime) -> Verdict:
+        assert terms.after.seconds == AFTER
+        assert observation.complete
+        assert observation.observed_at <= now
+        return self.verdicts[pod.uid]
+
+    async def _pause(self, now: datetime) -> Pause:  # noqa: ARG002
+        return self.paused
