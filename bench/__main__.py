@@ -28,11 +28,12 @@ FAILURES = (
     LoadError,
     TimeoutError,
 )
+INTERRUPTED = 130
 Number = TypeVar("Number", int, float)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the benchmark; 0 if it could be measured, whatever the figures, 1 if not."""
+    """Runs the benchmark; 0 if it could be measured, whatever the figures, 1 if not, 130 on Ctrl-C."""
     options = _parser().parse_args(arguments)
     plan = Plan(options.rounds, options.seconds, options.connections)
     try:
@@ -40,6 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     except FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
     if options.output == "json":
         print(as_json(found))
     else:
