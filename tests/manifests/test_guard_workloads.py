@@ -102,8 +102,8 @@ def test_a_marked_job_without_a_deadline_lives_on(
     run = {"sandbox.gpu-tenure.io/run-for": "1s"}
     assert mallory.patch(path, {"metadata": {"annotations": run}}).status == 200
     assert mallory.patch(path, {"spec": {"suspend": False}}).status == 200
-    started = lambda: sandbox.api().get(path)["status"].get("startTime")  # noqa: E731 - read where it is used
-    sandbox.api().wait(started, 20, "the Job controller reports a start")
+    api = sandbox.api()
+    api.wait(lambda: api.get(path)["status"].get("startTime"), 20, "the Job controller reports a start")
 
 
 @pytest.mark.parametrize("deadline", LIMITED)
@@ -213,5 +213,4 @@ def test_ordinary_workloads_run(sandbox: Sandbox, namespace: str, mallory: Any) 
     body["spec"]["replicas"] = 2
     assert mallory.send("POST", path, body).status == 201
     api = sandbox.api()
-    ready = lambda: api.get(f"{path}/w")["status"].get("readyReplicas") == 2  # noqa: E731 - read where it is used
-    api.wait(ready, 30, "both replicas are ready")
+    api.wait(lambda: api.get(f"{path}/w")["status"].get("readyReplicas") == 2, 30, "both replicas are ready")

@@ -1,0 +1,302 @@
+"""The chart as Helm renders it, for many values; no cluster is asked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
+from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, REAPER_ONLY, TERM_LABELS, Annotation, Label
+from reaper.settings import ENV_PREFIX as REAPER_PREFIX
+from reaper.settings import ReaperSettings
+from runtime.settings import load
+from webhook.settings import ENV_PREFIX as WEBHOOK_PREFIX
+from webhook.settings import WebhookSettings
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "manifests" / "chart"
+Render = Callable[..., list[dict[str, Any]]]
+
+MATRIX: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "warn": {"profile": "warn"},
+    "enforce": {"profile": "enforce", "tls": {"caBundle": "Zm9v"}},
+    "a loopback URL": {"webhook": {"url": "https://127.0.0.1:8443"}, "deployments": {"enabled": False}},
+    "a URL with a path": {"webhook": {"url": "https://host.example.com/gpu/"}},
+    "a namespace of its own": {"namespace": {"create": True}},
+    "no schedulers": {"schedulers": []},
+    "schedulers that are no service accounts": {"schedulers": ["volcano", "system:serviceaccount:a:b"]},
+    "nothing excluded but our own": {"excludedNamespaces": []},
+    "an image by digest": {"image": {"repository": "example.com/gpu-tenure", "digest": "sha256:" + "0" * 64}},
+    "placement": {
+        "webhook": {"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}], "replicas": 3},
+        "reaper": {"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}], "replicas": 2},
+        "image": {"repository": "x", "pullSecrets": [{"name": "s"}]},
+    },
+    "no owners but the built-in ones": {"reaper": {"ownerResources": []}},
+    "no policies": {"policies": {"shipped": False}},
+    "more environment": {"webhook": {"env": {"GPU_TENURE_WEBHOOK_LOG_LEVEL": "debug"}}},
+}
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown profile": ({"profile": "audit"}, "/profile"),
+    "an unknown value": ({"profil": "warn"}, "profil"),
+    "a plain URL": ({"webhook": {"url": "http://127.0.0.1:1"}}, "/webhook/url"),
+    "a URL with a query": ({"webhook": {"url": "https://a/?b"}}, "/webhook/url"),
+    "a time-out beyond the API server's": ({"webhook": {"timeoutSeconds": {"mutate": 31}}}, "/mutate"),
+    "a bundle that is no base64": ({"tls": {"caBundle": "-----BEGIN"}}, "/tls/caBundle"),
+    "a namespace that is none": ({"excludedNamespaces": ["a_b"]}, "/excludedNamespaces/0"),
+    "a namespace that ends the list": ({"excludedNamespaces": ['a"]) || true || ("x" in ["']}, "/0"),
+    "a scheduler with a comma": ({"schedulers": ["a,b"]}, "/schedulers/0"),
+    "no Prometheus": ({"reaper": {"prometheusURL": ""}}, "/reaper/prometheusURL"),
+    "a cycle without a unit": ({"reaper": {"cycle": "60"}}, "/reaper/cycle"),
+    "environment of another component": ({"reaper": {"env": {"PATH": "x"}}}, "/reaper/env"),
+    "a digest cut short": ({"image": {"repository": "x", "digest": "sha256:0"}}, "/image/digest"),
+}
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
+    """The objects of a kind by name."""
+    return {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == kind}
+
+
+@pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
+def test_the_chart_renders(render: Render, values: dict[str, Any]) -> None:
+    """Every combination gives whole objects, none of them twice."""
+    objects = render(values)
+    names = [(obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"]) for obj in objects]
+    assert len(names) == len(set(names))
+    assert all(obj["apiVersion"] for obj in objects)
+    # Helm's marks of a value that was not there, or of a map that was printed as Go does.
+    text = json.dumps(objects)
+    assert "<no value>" not in text
+    assert "map[" not in text
+    assert "%!" not in text
+
+
+@pytest.mark.parametrize(("values", "path"), WRONG.values(), ids=WRONG)
+def test_wrong_values_are_named(render: Render, values: dict[str, Any], path: str) -> None:
+    """The schema refuses them by their path."""
+    with pytest.raises(ValueError, match="values don't meet the specifications") as error:
+        render(values)
+    assert path in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("profile", "mutate", "validate", "guards", "always"),
+    [
+        ("observe", "Ignore", "Ignore", ["Warn", "Audit"], ["Deny"]),
+        ("warn", "Ignore", "Ignore", ["Deny"], ["Deny"]),
+        ("enforce", "Ignore", "Fail", ["Deny"], ["Deny"]),
+    ],
+    ids=["observe", "warn", "enforce"],
+)
+def test_profiles_are_those_of_the_design(
+    render: Render, profile: str, mutate: str, validate: str, guards: list[str], always: list[str]
+) -> None:
+    """The mutating webhook never stops a pod; namespaces and selectors are always guarded."""
+    objects = render({"profile": profile})
+    mutating = of_kind(objects, "MutatingWebhookConfiguration")["zz-gpu-tenure"]
+    validating = of_kind(objects, "ValidatingWebhookConfiguration")["gpu-tenure"]
+    assert {webhook["failurePolicy"] for webhook in mutating["webhooks"]} == {mutate}
+    assert {webhook["failurePolicy"] for webhook in validating["webhooks"]} == {validate}
+    actions = {
+        name.removeprefix("gpu-tenure-guard-"): binding["spec"]["validationActions"]
+        for name, binding in of_kind(objects, "ValidatingAdmissionPolicyBinding").items()
+    }
+    expected = {"namespaces": always, "selectors": always}
+    assert actions == expected | dict.fromkeys(("bindings", "jobs", "pods", "reaper"), guards)
+
+
+def test_webhooks_see_creations_and_no_more(render: Render) -> None:
+    """Neither updates nor subresources, and no label of a pod opts it out."""
+    objects = render({"webhook": {"timeoutSeconds": {"mutate": 1, "validate": 5}}})
+    found = {}
+    for kind, path in (("Mutating", "/mutate"), ("Validating", "/validate")):
+        (configuration,) = of_kind(objects, f"{kind}WebhookConfiguration").values()
+        for webhook in configuration["webhooks"]:
+            assert "objectSelector" not in webhook
+            assert webhook["matchPolicy"] == "Equivalent"
+            assert webhook["sideEffects"] == "NoneOnDryRun"
+            assert webhook.get("reinvocationPolicy") == ("IfNeeded" if kind == "Mutating" else None)
+            service = {
+                "name": "gpu-tenure-webhook",
+                "namespace": "gpu-tenure-system",
+                "path": path,
+                "port": 443,
+            }
+            assert webhook["clientConfig"] == {"service": service}
+            assert [rule["operations"] for rule in webhook["rules"]] == [["CREATE"]]
+            resources = tuple(webhook["rules"][0]["resources"])
+            found[webhook["name"]] = (resources, webhook["timeoutSeconds"])
+    assert found == {
+        "mutate.gpu-tenure.io": (("pods",), 1),
+        "jobs.mutate.gpu-tenure.io": (("jobs",), 1),
+        "validate.gpu-tenure.io": (("pods",), 5),
+    }
+
+
+def test_a_url_takes_the_place_of_the_service(render: Render) -> None:
+    """With the CA that was given, on both paths."""
+    objects = render({"webhook": {"url": "https://h:1/"}, "tls": {"caBundle": "Zm9v"}})
+    configs = [webhook["clientConfig"] for obj in objects for webhook in obj.get("webhooks", [])]
+    assert configs == [
+        {"url": f"https://h:1{path}", "caBundle": "Zm9v"} for path in ("/mutate", "/mutate", "/validate")
+    ]
+
+
+def test_one_list_of_excluded_namespaces(render: Render) -> None:
+    """Webhook, guards and both components leave the same namespaces alone; our own is always among them."""
+    objects = render({"excludedNamespaces": ["b", "a"]})
+    listed = '["a","b","gpu-tenure-system"]'
+    for obj in objects:
+        for webhook in obj.get("webhooks", []):
+            by_name, by_label = webhook["namespaceSelector"]["matchExpressions"]
+            assert by_name == {
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": ["a", "b", "gpu-tenure-system"],
+            }
+            assert by_label == {
+                "key": "gpu-tenure.io/enforcement",
+                "operator": "NotIn",
+                "values": ["disabled"],
+            }
+    guards = of_kind(objects, "ValidatingAdmissionPolicy")
+    assert len(guards) == 6
+    for guard in guards.values():
+        assert f'request.?namespace.orValue("") in {listed}' in json.dumps(guard).replace('\\"', '"')
+        assert "namespaceSelector" not in guard["spec"]["matchConstraints"]
+    assert (
+        environment(objects, "webhook")["GPU_TENURE_WEBHOOK_EXCLUDED_NAMESPACES"] == "a,b,gpu-tenure-system"
+    )
+    assert environment(objects, "reaper")["GPU_TENURE_REAPER_EXCLUDED_NAMESPACES"] == "a,b,gpu-tenure-system"
+
+
+def test_the_default_lists_are_those_of_the_code() -> None:
+    """Whoever runs a component without the chart gets the same."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert {*values["excludedNamespaces"], "gpu-tenure-system"} == set(DEFAULT_EXCLUDED_NAMESPACES)
+    assert set(values["trustedControllers"]) == set(DEFAULT_TRUSTED_CONTROLLERS)
+
+
+def test_guards_name_every_key(render: Render) -> None:
+    """A key that is added to the contract is added to the guards; keep-until stays everybody's."""
+    guards = of_kind(render(), "ValidatingAdmissionPolicy")
+    keys = {key.value for key in (*Label, *Annotation)} - {Annotation.KEEP_UNTIL.value}
+    assert {key.value for key in (*TERM_LABELS, *REAPER_ONLY)} < keys
+    for name in ("pods", "bindings"):
+        text = json.dumps(guards[f"gpu-tenure-guard-{name}"]["spec"]["variables"])
+        assert set(re.findall(r"gpu-tenure\.io/[a-z-]+", text)) == keys
+    text = json.dumps(guards["gpu-tenure-guard-selectors"]["spec"])
+    for key in Label:
+        assert text.count(f'\\"{key.value}\\"') == 2
+
+
+def test_only_guards_that_may_fail_closed_do(render: Render) -> None:
+    """What kubelets, schedulers and controllers write all the time must pass even if an expression fails."""
+    policies = {
+        name.removeprefix("gpu-tenure-guard-"): guard["spec"]["failurePolicy"]
+        for name, guard in of_kind(render(), "ValidatingAdmissionPolicy").items()
+    }
+    assert policies == {
+        "bindings": "Ignore",
+        "jobs": "Ignore",
+        "namespaces": "Fail",
+        "pods": "Ignore",
+        "reaper": "Fail",
+        "selectors": "Fail",
+    }
+
+
+def environment(objects: list[dict[str, Any]], component: str) -> dict[str, str]:
+    """The environment of a component's container."""
+    deployment = of_kind(objects, "Deployment")[f"gpu-tenure-{component}"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == [component]
+    return {entry["name"]: entry["value"] for entry in container["env"]}
+
+
+def test_the_webhook_reads_its_environment(render: Render) -> None:
+    """Every variable is a setting, and says what the values say."""
+    values = {"profile": "warn", "trustedControllers": ["a", "b"], "webhook": {"logLevel": "debug"}}
+    settings = load(WebhookSettings, {}, None, WEBHOOK_PREFIX, environment(render(values), "webhook"))
+    assert settings.profile.value == "warn"
+    assert settings.trusted_controllers == ("a", "b")
+    assert settings.log_level == "debug"
+    assert settings.tls_cert == Path("/tls/tls.crt")
+
+
+def test_the_reaper_reads_its_environment(render: Render) -> None:
+    """Every variable is a setting, and says what the values say."""
+    more = {"GPU_TENURE_REAPER_ACTIONS_PER_CYCLE": 7, "GPU_TENURE_REAPER_CYCLE": "30s"}
+    values = {
+        "profile": "enforce",
+        "reaper": {"prometheusURL": "http://p:9090", "dryRun": False, "env": more},
+    }
+    settings = load(ReaperSettings, {}, None, REAPER_PREFIX, environment(render(values), "reaper"))
+    assert settings.profile.value == "enforce"
+    assert settings.prometheus_url == "http://p:9090"
+    assert settings.dry_run is False
+    assert settings.actions_per_cycle == 7
+    assert settings.cycle == 30
+
+
+@pytest.mark.parametrize("component", ["webhook", "reaper"])
+def test_pods_have_no_more_rights_than_they_need(render: Render, component: str) -> None:
+    """Restricted by every standard, read-only, and with a token only in the pod itself."""
+    objects = render()
+    spec = of_kind(objects, "Deployment")[f"gpu-tenure-{component}"]["spec"]["template"]["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] > 0
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["limits"]["memory"]
+    account = of_kind(objects, "ServiceAccount")[f"gpu-tenure-{component}"]
+    assert account["automountServiceAccountToken"] is False
+
+
+def test_definitions_outlive_the_release(render: Render) -> None:
+    """An uninstallation deletes no policy and no record."""
+    definitions = of_kind(render(), "CustomResourceDefinition")
+    assert set(definitions) == {"gpupolicies.gpu-tenure.io", "gpureclaims.gpu-tenure.io"}
+    for definition in definitions.values():
+        assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_the_shipped_policy_is_the_example(render: Render) -> None:
+    """One text, shown in two places."""
+    shipped = CHART / "files" / "policies" / "default.yaml"
+    example = ROOT / "manifests" / "examples" / "policies" / "default.yaml"
+    assert shipped.read_text() == example.read_text()
+    rendered = of_kind(render(), "GPUPolicy")
+    assert rendered["default"]["spec"] == yaml.safe_load(example.read_text())["spec"]
+    assert of_kind(render({"policies": {"shipped": False}}), "GPUPolicy") == {}
+
+
+def test_deployments_may_be_left_out(render: Render) -> None:
+    """Everything else stays, so that the components can run elsewhere."""
+    kinds = [obj["kind"] for obj in render({"deployments": {"enabled": False}})]
+    assert not {"Deployment", "Service"} & {*kinds}
+    assert {"ServiceAccount", "ClusterRole", "MutatingWebhookConfiguration"} < {*kinds}
+    rest = [obj["kind"] for obj in render() if obj["kind"] not in {"Deployment", "Service"}]
+    assert kinds == rest
+
+
+@pytest.mark.parametrize("profile", ["observe", "warn", "enforce"])
+def test_another_namespace_is_used_throughout(render: Render, profile: str) -> None:
+    """Accounts, bindings and the reaper's identity follow the release."""
+    text = json.dumps(render({"profile": profile}, namespace="elsewhere"))
+    assert "gpu-tenure-system" not in text
+    assert "system:serviceaccount:elsewhere:gpu-tenure-reaper" in text
