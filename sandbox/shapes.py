@@ -76,7 +76,7 @@ _DCGM: Sequence[tuple[str, Callable[[Sample, float], float], bool, bool]] = (
     ("DCGM_FI_DEV_GPU_UTIL", lambda s, _: s.utilization, False, False),
     ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", lambda s, _: s.profiled / 100, True, False),
     ("DCGM_FI_PROF_DRAM_ACTIVE", lambda s, _: s.profiled / 200, True, False),
-    ("DCGM_FI_DEV_MEM_COPY_UTIL", lambda s, _: min(s.utilization, 100.0) / 2, False, False),
+    ("DCGM_FI_DEV_MEM_COPY_UTIL", lambda s, _: s.utilization / 2, False, False),
     ("DCGM_FI_DEV_ENC_UTIL", lambda _s, _: 0.0, False, False),
     ("DCGM_FI_DEV_DEC_UTIL", lambda _s, _: 0.0, False, False),
     ("DCGM_FI_DEV_FB_USED", lambda s, _: s.memory // MIB, True, False),
