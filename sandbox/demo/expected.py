@@ -1,4 +1,4 @@
-"""Compares what the demo ended with to the table of expected outcomes. It must not do any I/O but read that table."""
+"""Compares what the demo ended with to the table of expected outcomes; no I/O but reading that table."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,9 +16,14 @@ COMPARED = {
     "deadline": "deadline",
     "verdict": "verdict",
     "reason": "reason",
+    "skip": "skip",
+    "parked": "parked",
     "outcome": "outcome",
     "naive": "naive",
 }
+
+# What a row of the table means where it does not say.
+UNSAID = {"skip": "", "parked": False}
 
 
 @dataclass
@@ -40,13 +45,17 @@ def compare(rows: Iterable[Row], expected: Iterable[dict[str, Any]]) -> Comparis
     comparison = Comparison()
     for wanted in expected:
         _take(wanted, left, comparison)
-    comparison.differences += [f"{row.namespace}/{row.pod}: not in the table of expected outcomes" for row in left]
+    comparison.differences += [
+        f"{row.namespace}/{row.pod}: not in the table of expected outcomes" for row in left
+    ]
     return comparison
 
 
 def _take(wanted: dict[str, Any], left: list[Row], comparison: Comparison) -> None:
     count = int(wanted.get("count", 1))
-    here = [row for row in left if row.namespace == wanted["namespace"] and fnmatchcase(row.pod, wanted["pod"])]
+    here = [
+        row for row in left if row.namespace == wanted["namespace"] and fnmatchcase(row.pod, wanted["pod"])
+    ]
     fitting = [row for row in here if not _differences(wanted, row)][:count]
     for row in fitting:
         left.remove(row)
@@ -57,12 +66,14 @@ def _take(wanted: dict[str, Any], left: list[Row], comparison: Comparison) -> No
         left.remove(row)
         comparison.differences += _differences(wanted, row)
     if missing > len(nearest):
-        comparison.differences.append(f"{wanted['namespace']}/{wanted['pod']}: {missing - len(nearest)} missing")
+        comparison.differences.append(
+            f"{wanted['namespace']}/{wanted['pod']}: {missing - len(nearest)} missing"
+        )
 
 
 def _differences(wanted: dict[str, Any], row: Row) -> list[str]:
     return [
-        f"{row.namespace}/{row.pod}: {key} is {getattr(row, attribute)!r}, expected {wanted[key]!r}"
+        f"{row.namespace}/{row.pod}: {key} is {getattr(row, attribute)!r}, expected {wanted.get(key, UNSAID.get(key))!r}"
         for key, attribute in COMPARED.items()
-        if getattr(row, attribute) != wanted[key]
+        if getattr(row, attribute) != wanted.get(key, UNSAID.get(key))
     ]

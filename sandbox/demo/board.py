@@ -1,0 +1,110 @@
+"""Draws the rows of the demo as a table and speaks between the acts; knows not where rows come from."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rich import box
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from sandbox.demo.rows import Row
+
+COLOURS = {"Active": "green", "Idle": "yellow", "Unknown": "magenta", "Skipped": "dim"}
+OUTCOMES = {"evicted": "bold red", "blocked": "bold cyan", "spared": "bold green", "warned": "yellow"}
+NEXT = {
+    "evicted": "evicted: its GPU is free",
+    "blocked": "kept by its disruption budget",
+    "spared": "spared: it is busy again",
+}
+
+
+def table(rows: Iterable[Row], title: str) -> Table:
+    """Return a table with one line per pod."""
+    drawn = Table(title=title, box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False, header_style="bold")
+    for column in (
+        "namespace",
+        "pod",
+        "GPUs",
+        "class",
+        "deadline",
+        "verdict",
+        "reason",
+        "what next",
+        "mean < 10 %",
+    ):
+        drawn.add_column(column, justify="right" if column == "GPUs" else "left", overflow="fold")
+    previous = ""
+    for row in _together(rows):
+        if previous and row.namespace != previous:
+            drawn.add_section()
+        drawn.add_row(*_cells(row, first=row.namespace != previous))
+        previous = row.namespace
+    return drawn
+
+
+def _together(rows: Iterable[Row]) -> list[Row]:
+    """Put pods of one run that only differ in their names on one line."""
+    groups: dict[Row, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(replace(row, pod=row.pod.split("-", maxsplit=1)[0], devices=0), []).append(row)
+    drawn = [_merged(group) if len(group) > 2 else row for group in groups.values() for row in _first(group)]
+    return sorted(drawn, key=lambda row: (row.namespace, row.pod))
+
+
+def _first(group: list[Row]) -> list[Row]:
+    return group[:1] if len(group) > 2 else group
+
+
+def _merged(group: list[Row]) -> Row:
+    name = f"{group[0].pod.split('-', maxsplit=1)[0]}-… ({len(group)} pods)"
+    return replace(group[0], pod=name, devices=sum(row.devices for row in group))
+
+
+def _cells(row: Row, *, first: bool) -> tuple[Text, ...]:
+    reason = row.skip or row.reason
+    return (
+        Text(row.namespace if first else "", style="bold"),
+        Text(row.pod),
+        Text(str(row.devices)),
+        Text(row.pod_class or "-", style="" if row.pod_class else "dim"),
+        Text(row.deadline or "-", style="dim" if row.deadline.startswith("none") or not row.deadline else ""),
+        Text(
+            f"{row.verdict}, parked" if row.parked else row.verdict or "…",
+            style=COLOURS.get(row.verdict, "dim"),
+        ),
+        Text(reason or "…", style="dim" if not row.reason else ""),
+        Text(_next(row), style=OUTCOMES.get(row.outcome, "dim")),
+        Text("kills it", style="red") if row.naive else Text("-", style="dim"),
+    )
+
+
+def _next(row: Row) -> str:
+    if row.outcome in NEXT:
+        return NEXT[row.outcome]
+    if row.outcome == "warned":
+        return (
+            f"evicted at {row.reclaim_at[11:19]}Z unless used" if row.reclaim_at else "warned, nothing else"
+        )
+    return "left alone" if row.verdict else "…"
+
+
+def act(console: Console, number: int, title: str, *sentences: str) -> None:
+    """Open an act."""
+    console.print()
+    console.print(
+        Panel(
+            "\n".join(sentences), title=f"[bold]{number}. {title}[/bold]", title_align="left", box=box.ROUNDED
+        )
+    )
+
+
+def say(console: Console, *parts: str) -> None:
+    """Tell one thing that was just done."""
+    console.print("  " + " ".join(parts), highlight=False)
+
+
+def seen(console: Console, label: str, *, good: bool) -> None:
+    """Tell one thing that was just checked."""
+    console.print(f"  {'[green]✔[/green]' if good else '[bold red]✘[/bold red]'} {label}", highlight=False)
