@@ -91,7 +91,6 @@ def _decided(subject: Subject, settled: Settled, pod_class: PodClass, why: str, 
         policy=subject.selected.policy.name,
         terms=settled.terms,
         deadline=settled.deadline,
-        patch=settled.patch if sends else (),
         replaced=settled.replaced,
         reasons=(
             *((f"class {pod_class}: {why}",) if why else ()),
@@ -114,7 +113,7 @@ def _answer(settled: Settled, unfit: str | None) -> Answer:
     if unfit is not None:
         return Allowed((fit_warning(f"{SIGNATURE}no terms were written: {unfit}"),))
     if settled.patch:
-        return Patched(settled.encoded, settled.warnings)
+        return Patched(settled.patch, settled.warnings)
     return AS_IT_IS
 
 

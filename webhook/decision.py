@@ -11,6 +11,7 @@ from policy.classes import PodClass
 from policy.devices import Devices
 from policy.terms import Terms
 from webhook.answers import Answer, Denied, Patched, PatchOperation
+from webhook.patch import read_patch
 
 
 class Outcome(StrEnum):
@@ -59,7 +60,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     policy: str | None = None
     terms: Terms | None = None
     deadline: str | None = None
-    patch: tuple[PatchOperation, ...] = ()
     replaced: tuple[Replacement, ...] = ()
     reasons: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -81,6 +81,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return self.answer.warnings
 
     @property
-    def patch_bytes(self) -> int:
-        """The size of the patch that is sent; 0 without one."""
-        return len(self.answer.patch) if isinstance(self.answer, Patched) else 0
+    def patch(self) -> tuple[PatchOperation, ...]:
+        """The operations that are sent."""
+        return read_patch(self.answer.patch) if isinstance(self.answer, Patched) else ()

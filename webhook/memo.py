@@ -14,7 +14,7 @@ class Memo(Generic[Result]):
     When full it forgets everything: simpler than choosing, and one miss is cheap.
     """
 
-    def __init__(self, limit: int = 4096) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._results: dict[Hashable, tuple[tuple[object, ...], Result]] = {}
 

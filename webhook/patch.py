@@ -2,12 +2,17 @@
 
 A projection is the object reduced to what we may write: whether its maps exist, our own keys in them, and
 its deadline. Knows no policy. A patch that does not apply would refuse the pod even under Ignore.
+
+Which operations there are depends on the keys alone. So they are made, and proven, once for each set of keys
+and then filled with values.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import Enum, auto
+from functools import lru_cache
 from typing import Any
 
 import jsonpatch
@@ -35,23 +40,106 @@ def make_patch(before: Document, after: Document) -> tuple[PatchOperation, ...]:
         UnfitPatchError: they do not, or a label or annotation would be invalid.
     """
     _check_metadata(after)
+    return tuple(
+        {"op": step.op, "path": step.path}
+        if step.keys is None
+        else {"op": step.op, "path": step.path, "value": _value_at(after, step.keys)}
+        for step in _steps(_outline(before, after))
+    )
+
+
+class _Fate(Enum):
+    """What becomes of one key of a projection."""
+
+    REMOVED = auto()
+    KEPT = auto()
+    CHANGED = auto()
+    ADDED = auto()
+
+
+_STAGES: dict[_Fate, tuple[str | None, str | None, str | None]] = {
+    _Fate.REMOVED: ("old", None, None),
+    _Fate.KEPT: ("old", "old", "old"),
+    _Fate.CHANGED: ("old", "old", "new"),
+    _Fate.ADDED: (None, None, "new"),
+}
+
+_Outline = tuple[tuple[str, Any], ...]
+"""The keys of two projections, each with its fate or, where both have a map, with the outline of that."""
+
+
+class _Step(msgspec.Struct, frozen=True):
+    """One operation without its value, which is found at `keys`; None removes."""
+
+    op: str
+    path: str
+    keys: tuple[str, ...] | None
+
+
+def _outline(before: Document, after: Document) -> _Outline:
+    """Compares two projections: all that the operations depend on but their values."""
+    parts: list[tuple[str, Any]] = []
+    for key, value in before.items():
+        if key not in after:
+            parts.append((key, _Fate.REMOVED))
+            continue
+        other = after[key]
+        if isinstance(value, dict) and isinstance(other, dict):
+            parts.append((key, _outline(value, other)))
+        else:
+            parts.append((key, _Fate.KEPT if value == other else _Fate.CHANGED))
+    parts += [(key, _Fate.ADDED) for key in after if key not in before]
+    return tuple(parts)
+
+
+@lru_cache(maxsize=512)
+def _steps(outline: _Outline) -> tuple[_Step, ...]:
+    """Makes and proves the operations for all projections of an outline, on an example of it."""
+    before, kept, after = _example(outline, 0), _example(outline, 1), _example(outline, 2)
     # In two steps, since a removal and an addition of equal values would become a `move`.
-    kept = _without_removed(before, after)
-    operations = (*_difference(before, kept), *_difference(kept, after))
+    operations = [*_difference(before, kept), *_difference(kept, after)]
     try:
-        patched = jsonpatch.apply_patch(before, list(operations))
+        patched = jsonpatch.apply_patch(before, operations)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
         msg = f"the patch does not apply: {error}"
         raise UnfitPatchError(msg) from error
     if patched != after:
         msg = "the patch does not lead to what was decided"
         raise UnfitPatchError(msg)
-    return operations
+    return tuple(
+        _Step(one["op"], one["path"], _keys(one["path"]) if "value" in one else None) for one in operations
+    )
+
+
+def _example(outline: _Outline, stage: int) -> dict[str, Any]:
+    """An example of the projection before (0), after the removals (1), and at the end (2)."""
+    example: dict[str, Any] = {}
+    for key, fate in outline:
+        if isinstance(fate, tuple):
+            example[key] = _example(fate, stage)
+        else:
+            value = _STAGES[fate][stage]
+            if value is not None:
+                example[key] = value
+    return example
 
 
 def _difference(before: Document, after: Document) -> list[PatchOperation]:
     """The operations of one step; no two of them touch the same place, so they may be put in order."""
     return sorted(jsonpatch.make_patch(before, after), key=lambda operation: str(operation["path"]))
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    """The keys of a JSON pointer."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
+
+
+def _value_at(document: Document, keys: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
+    """The value at some keys."""
+    value: Any = document
+    for key in keys:
+        value = value[key]
+    return value
 
 
 def apply(document: Document, operations: tuple[PatchOperation, ...]) -> Any:  # noqa: ANN401 - any JSON document
@@ -64,23 +152,16 @@ def encode_patch(operations: tuple[PatchOperation, ...]) -> bytes:
     return msgspec.json.encode(operations)
 
 
+def read_patch(encoded: bytes) -> tuple[PatchOperation, ...]:
+    """Reads operations back as they went into an answer."""
+    return tuple(msgspec.json.decode(encoded))
+
+
 def annotations_bytes(annotations: Mapping[str, str] | None) -> int:
     """Counts annotations as the API server does: the bytes of keys and values."""
     if not annotations:
         return 0
     return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
-
-
-def _without_removed(before: Document, after: Document) -> dict[str, Any]:
-    """Drops from `before` every key that `after` lacks, at any depth."""
-    kept: dict[str, Any] = {}
-    for key, value in before.items():
-        if key not in after:
-            continue
-        other = after[key]
-        nested = isinstance(value, Mapping) and isinstance(other, Mapping)
-        kept[key] = _without_removed(value, other) if nested else value
-    return kept
 
 
 def _check_metadata(document: Document) -> None:

@@ -122,7 +122,7 @@ def read_request(body: bytes) -> Request:
 
 
 def _read_other_kind(body: bytes, cause: Exception) -> Review:
-    """Reads the envelope alone, if its object is of a kind whose fields need not look like a pod's or Job's."""
+    """Reads the envelope alone, if the fields of its kind need not look like ours."""
     try:
         envelope = _envelope_decoder.decode(body)
     except (msgspec.DecodeError, RecursionError):

@@ -10,7 +10,6 @@ from policy.asking import Replacement
 from policy.classes import ClassDecision, ControllerDecision
 from policy.spec import GPUPolicy
 from policy.terms import Terms
-from webhook.answers import PatchOperation
 from webhook.jobs import plan_job
 from webhook.own import OwnJob, OwnMetadata, OwnPod
 from webhook.patch import UnfitPatchError, annotations_bytes, encode_patch, make_patch
@@ -25,14 +24,13 @@ SIGNATURE = "gpu-tenure: "
 class Settled(msgspec.Struct, frozen=True):
     """All that follows from what a Scene, a policy and the own part of an object say.
 
-    `patch` is empty where nothing has to change or, with `unfit` saying why, where nothing may be sent.
+    `patch` is encoded, and empty where nothing has to change or, with `unfit` saying why, may be sent.
     `growth` and `template_growth` are the bytes that annotations gain.
     """
 
     deadline: str
     terms: Terms | None = None
-    patch: tuple[PatchOperation, ...] = ()
-    encoded: bytes = b""
+    patch: bytes = b""
     unfit: str | None = None
     warnings: tuple[str, ...] = ()
     replaced: tuple[Replacement, ...] = ()
@@ -90,9 +88,7 @@ def _with_patch(
         return settled
     if not lasts:
         return msgspec.structs.replace(settled, unfit="deciding again would change the object again")
-    return msgspec.structs.replace(
-        settled, patch=operations, encoded=encode_patch(operations), warnings=remarks
-    )
+    return msgspec.structs.replace(settled, patch=encode_patch(operations), warnings=remarks)
 
 
 def _terms_sentence(terms: Terms, policy: GPUPolicy) -> str:

@@ -25,9 +25,9 @@ class Memory:
     """What one process remembers between requests; without effect on any answer."""
 
     def __init__(self) -> None:
-        self.devices: Memo[Devices] = Memo()
+        self.devices: Memo[Devices] = Memo(1024)
         self.selected: Memo[Selected] = Memo(16384)
-        self.settled: Memo[Settled] = Memo()
+        self.settled: Memo[Settled] = Memo(1024)
 
 
 class Subject(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -330,4 +331,4 @@ def test_the_patch_is_what_is_sent(enforced: Door, pod: MakePod) -> None:
     """The encoded patch and the one that `explain` shows are the same."""
     decision = enforced.decide(pod())
     assert isinstance(decision.answer, Patched)
-    assert len(decision.answer.patch) == decision.patch_bytes > 0
+    assert json.loads(decision.answer.patch) == list(decision.patch) != []

@@ -14,7 +14,7 @@ class Thing:
 
 def test_a_result_is_computed_once_per_key_and_object() -> None:
     """Equal keys and the very same object find the result; another object does not."""
-    memo: Memo[int] = Memo()
+    memo: Memo[int] = Memo(1000)
     computed: list[int] = []
 
     def compute() -> int:
@@ -30,7 +30,7 @@ def test_a_result_is_computed_once_per_key_and_object() -> None:
 
 def test_an_object_is_kept_so_that_no_other_takes_its_place() -> None:
     """Identities are used again after an object dies: a remembered one must not die."""
-    memo: Memo[int] = Memo()
+    memo: Memo[int] = Memo(1000)
     for number in range(200):
         assert memo.get("k", (Thing(),), lambda number=number: number) == number
 
