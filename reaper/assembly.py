@@ -76,7 +76,7 @@ class _Rows:
             maximum=self._maximum(place),
             average=None if mean is None else mean * metric.scale,
             samples=round(self._valid_rows(place).get(place, 0)),
-            expected=expected_steps(self.at.timestamp(), window, step) if step else 0,
+            expected=expected_steps(self.at.timestamp(), window, step) if step and self._is_counted() else 0,
             discarded=round(self.rows(Asked.DISCARDED).get(place, 0)),
             interval=self.timing.intervals.get(place),
             last_sample=None if time is None else datetime.fromtimestamp(time, UTC),
@@ -84,6 +84,10 @@ class _Rows:
             above=self._above(place),
             seen_since=self._seen_since(place),
         )
+
+    def _is_counted(self) -> bool:
+        """Whether the samples of the window were asked for."""
+        return (self.series, Asked.VALID, self.window) in self._table
 
     def _valid_rows(self, place: Place) -> Mapping[Place, float]:
         """The counts with the reach that fits how often the series is scraped."""

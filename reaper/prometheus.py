@@ -25,6 +25,7 @@ from policy.verdicts import Reason
 CHUNK_BYTES: Final = 1 << 16
 MAX_BODY_BYTES: Final = 256 << 20
 MAX_MESSAGE: Final = 300
+SPARE_SECONDS: Final = 5.0
 STRICT: Final = {"partial_response": "false", "deny_partial_response": "1"}
 """Asks Thanos and VictoriaMetrics for an error instead of a partial answer; Prometheus ignores it."""
 
@@ -122,12 +123,13 @@ class _FormSession(requests.Session):
 
 
 class HttpPrometheus:
-    """The adapter over prometheus-api-client: the only place that knows the library."""
+    """The adapter over prometheus-api-client: the only place that knows the library; for one event loop."""
 
     def __init__(self, options: PrometheusOptions, monotonic: Callable[[], float]) -> None:
         self._options = options
         self._monotonic = monotonic
         self._threads = ThreadPoolExecutor(options.concurrency, "prometheus")
+        self._slots = asyncio.Semaphore(options.concurrency)
         session = _FormSession()
         session.trust_env = False
         session.headers.update(options.headers)
@@ -153,9 +155,10 @@ class HttpPrometheus:
         """
         loop = asyncio.get_running_loop()
         try:
-            # Reading is bounded too; this limit is for what a thread cannot bound, such as resolving a name.
-            async with asyncio.timeout(self._options.timeout * self._options.concurrency + 5):
-                return await loop.run_in_executor(self._threads, self._ask, expression, at)
+            async with self._slots:
+                # Reading is bounded too; this is for what a thread cannot bound, such as resolving a name.
+                async with asyncio.timeout(self._options.timeout + SPARE_SECONDS):
+                    return await loop.run_in_executor(self._threads, self._ask, expression, at)
         except TimeoutError as error:
             raise PrometheusError(
                 Reason.PROMETHEUS_UNAVAILABLE, "Prometheus did not answer in time"

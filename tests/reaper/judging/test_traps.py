@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -429,14 +430,11 @@ CASES = list(cases())
 LATELY = gpu("lately", started=30 * HOUR)
 LONG = gpu("long", started=30 * HOUR)
 BROKEN = gpu("broken", started=30 * HOUR)
+LONG_PAST = Line("", {}, IDLE, since=26 * HOUR, every=60)
 MORE = [
-    *dcgm("lately", util=once(5 * HOUR, 90), base=Line("", {}, IDLE, since=26 * HOUR)),
-    *dcgm("long", base=Line("", {}, IDLE, since=26 * HOUR)),
-    *dcgm(
-        "broken",
-        util=lambda ago: None if 3 * HOUR < ago < 8 * HOUR else 0.0,
-        base=Line("", {}, IDLE, since=26 * HOUR),
-    ),
+    *dcgm("lately", util=once(5 * HOUR, 90, lasting=60), base=LONG_PAST),
+    *dcgm("long", base=LONG_PAST),
+    *dcgm("broken", util=lambda ago: None if 3 * HOUR < ago < 8 * HOUR else 0.0, base=LONG_PAST),
 ]
 
 
@@ -451,8 +449,6 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def observation(prometheus: str) -> Observation:
     """One observation of everything."""
-    import asyncio
-
     adapter = HttpPrometheus(PrometheusOptions(prometheus), monotonic)
     try:
         return asyncio.run(observe(adapter, [HOUR, 2 * HOUR], NOW, JudgeSettings()))
@@ -533,8 +529,6 @@ def test_idle_since(pod: GpuPod, hours: float, observation: Observation) -> None
 
 def test_the_number_of_queries_does_not_grow_with_pods(prometheus: str) -> None:
     """One more window costs a fixed number of queries, however many pods there are."""
-    import asyncio
-
     counts: dict[int, int] = {}
 
     async def run(windows: list[int]) -> None:
@@ -557,3 +551,39 @@ def test_the_number_of_queries_does_not_grow_with_pods(prometheus: str) -> None:
         asyncio.run(run(windows))
     assert counts[3] - counts[2] == counts[2] - counts[1]
     assert counts[1] < 300
+
+
+def settled(prometheus: str, settings: JudgeSettings) -> Observation:
+    """An observation with other settings."""
+    adapter = HttpPrometheus(PrometheusOptions(prometheus), monotonic)
+    try:
+        return asyncio.run(observe(adapter, [HOUR], NOW, settings))
+    finally:
+        adapter.close()
+
+
+def test_an_interval_may_be_given(prometheus: str) -> None:
+    """Series that are scraped every five minutes are judged if the setting says so, and others as before."""
+    settings = JudgeSettings(intervals={"dcgm": 300.0})
+    observation = settled(prometheus, settings)
+    for name in ("seldom", "idle", "slow"):
+        verdict = judge(case_of(name).pod, TERMS, observation, NOW, settings)
+        assert verdict.kind is VerdictKind.IDLE, verdict
+    assert judge(case_of("gaps").pod, TERMS, observation, NOW, settings).kind is VerdictKind.UNKNOWN
+
+
+def test_more_points_than_prometheus_allows_are_never_asked_for(prometheus: str) -> None:
+    """Where a window has too many points the verdict is Unknown, not an error and not a guess."""
+    settings = JudgeSettings(points=1000)
+    observation = settled(prometheus, settings)
+    assert observation.complete
+    assert judge(case_of("idle").pod, TERMS, observation, NOW, settings).reason is Reason.INTERVAL_UNKNOWN
+    assert judge(case_of("busy").pod, TERMS, observation, NOW, settings).reason is Reason.ABOVE_THRESHOLD
+
+
+def test_series_of_another_cluster_do_not_count(prometheus: str) -> None:
+    """With a matcher, only series that carry the label are seen."""
+    settings = JudgeSettings(matchers={"cluster": "elsewhere"})
+    observation = settled(prometheus, settings)
+    assert observation.complete
+    assert judge(case_of("idle").pod, TERMS, observation, NOW, settings).reason is Reason.NO_SERIES
