@@ -20,7 +20,7 @@ from reaper.limits import BrakeLimits, Limits
 from reaper.marking import Marker
 from reaper.memory import Memory
 from reaper.observation import Observation
-from reaper.owners import OwnersUnreadableError
+from reaper.owners import OwnersUnreadableError, root_of_pod
 from reaper.pause import Pause
 from reaper.plan import Plan, plan
 from reaper.pods import GpuPod
@@ -31,6 +31,7 @@ from reaper.records import Record, expired
 from reaper.report import Reporter
 from reaper.settings import ReaperSettings
 from reaper.situation import Situation
+from reaper.standing import standings
 from reaper.subjects import Subject
 from reaper.survey import Rules, is_judged, judged, survey
 from reaper.turning import turned_idle
@@ -119,13 +120,15 @@ class Cycle:
         return CycleResult.HELD
 
     async def _survey(self, pods: Collection[GpuPod], now: datetime) -> list[Subject]:
-        roots = await self._ports.owners.roots(pods, now)
+        # Owners of pods that ended may be gone, and nothing depends on them.
+        living = [pod for pod in pods if not (pod.finished or pod.deleting)]
+        roots = await self._ports.owners.roots(living, now)
         policies = self._ports.policies()
         self._memory.meet((pod.uid for pod in pods), now)
         return [
             survey(
                 pod,
-                roots[pod.uid],
+                roots.get(pod.uid) or root_of_pod(pod),
                 self._memory.mark_of(pod),
                 self._ports.namespace(pod.namespace),
                 policies,
@@ -213,6 +216,7 @@ class Cycle:
         metrics.WITHOUT_TERMS.set(sum(one.skip is Reason.NO_TERMS for one in subjects))
         if situation.pause.paused or self._reporter.dry_run:
             return
+        await self._write_statuses(subjects)
         await self._backfill(subjects, now)
         verdicts: Mapping[str, VerdictKind] = {
             one.pod.uid: one.verdict.kind for one in subjects if one.verdict is not None
@@ -223,6 +227,18 @@ class Cycle:
         for record in expired(records, now, self._settings.records_kept)[:REMOVALS_PER_CYCLE]:
             if self._ports.leading():
                 await self._ports.records.remove(record)
+
+    async def _write_statuses(self, subjects: Collection[Subject]) -> None:
+        found = standings(self._ports.policies(), self._ports.namespaces(), subjects)
+        for name, status in found.items():
+            if self._memory.statuses.get(name) == status or not self._ports.leading():
+                continue
+            try:
+                await self._ports.write_status(name, status)
+            except (ApiError, ApiUnreachable) as error:
+                log.debug("status not written", policy=name, error=str(error))
+            else:
+                self._memory.statuses[name] = status
 
     async def _backfill(self, subjects: Collection[Subject], now: datetime) -> None:
         # A single run cannot know for how long the reaper has seen a pod.

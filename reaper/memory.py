@@ -5,8 +5,9 @@ Everything here may be lost without harm: what must outlive the process is on po
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -54,6 +55,7 @@ class Memory:
         told: What was last said about a pod's snooze, by UID.
         not_before: Pods whose next try must wait, by UID.
         brake: The brake.
+        statuses: What was last written as the status of each policy.
         slow_until: No action before; None without such a wish of the API server.
         reclaimed: Devices taken since the last brake sample.
     """
@@ -66,6 +68,7 @@ class Memory:
         self.not_before: dict[str, datetime] = {}
         self.brake = Brake()
         self.slow_until: datetime | None = None
+        self.statuses: dict[str, Mapping[str, Any]] = {}
         self.reclaimed = 0
 
     def meet(self, uids: Iterable[str], now: datetime) -> None:

@@ -7,6 +7,7 @@ different owners, and an unread ReplicaSet counts as a run, which protects more 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -18,6 +19,7 @@ from reaper.pods import GpuPod
 from runtime.kube import ApiError, ApiUnreachable, KubePort
 
 LONGEST_CHAIN = 8
+AT_A_TIME = 8
 FRESH = timedelta(minutes=30)
 NEVER_ACTED_ON = frozenset({("apps", "DaemonSet"), ("", "Node")})
 
@@ -110,6 +112,15 @@ class OwnerResolver:
     async def roots(self, pods: Collection[GpuPod], now: datetime) -> Mapping[str, Root]:
         """Gives the root of each pod by pod UID; raises OwnersUnreadableError."""
         self._above = {uid: known for uid, known in self._above.items() if now - known[0] < FRESH}
+        free = asyncio.Semaphore(AT_A_TIME)
+
+        async def find(pod: GpuPod) -> Root:
+            async with free:
+                return await self._root(pod, now)
+
+        # One pod of each owner fills what is remembered for the others.
+        firsts = {pod.owner.uid: pod for pod in pods if pod.owner is not None}
+        await asyncio.gather(*(find(pod) for pod in firsts.values()))
         return {pod.uid: await self._root(pod, now) for pod in pods}
 
     async def _root(self, pod: GpuPod, now: datetime) -> Root:

@@ -59,11 +59,12 @@ def plan(
         else:
             outlooks.extend(_held_by_peers(group, found))
     actions, skips = _choose(due, records, holds, situation, limits, now)
-    skips.extend(outlook.skip for outlook in outlooks if outlook.skip)
-    steps = [outlook.step for outlook in outlooks if outlook.step]
+    steps = _allowed([outlook.step for outlook in outlooks if outlook.step], holds, situation)
+    warned = {step.subject.pod.uid for step in steps if step.change is Change.WARN}
+    skips.extend(_skip_of(outlook.step, outlook.skip, warned, holds) for outlook in outlooks if outlook.skip)
     return Plan(
-        steps=_sorted_steps(_allowed(steps, holds, situation)),
-        keeps=_keeps(subjects, holds, situation),
+        steps=tuple(sorted(steps, key=lambda step: step.subject.key)),
+        keeps=_keeps(subjects, holds),
         actions=actions,
         skips=tuple(sorted(skips, key=lambda skip: skip.subject.key)),
         holds=holds,
@@ -144,9 +145,9 @@ def waits(record: Record, limits: Limits, now: datetime) -> tuple[Reason, str] |
     return (reason, f"{record.message}; tried again after {again:%H:%M:%SZ}") if now < again else None
 
 
-def _allowed(steps: Iterable[Step], holds: tuple[Hold, ...], situation: Situation) -> Iterable[Step]:
-    if not situation.writable or situation.pause.paused:
-        return ()
+def _allowed(steps: list[Step], holds: tuple[Hold, ...], situation: Situation) -> list[Step]:
+    if situation.pause.paused:
+        return []
     if any(hold.freezes for hold in holds):
         # A sighting promises nothing to anybody, and without it `--once` would never come out of a brake.
         return [step for step in steps if step.change is Change.SIGHT]
@@ -155,12 +156,14 @@ def _allowed(steps: Iterable[Step], holds: tuple[Hold, ...], situation: Situatio
     return steps
 
 
-def _sorted_steps(steps: Iterable[Step]) -> tuple[Step, ...]:
-    return tuple(sorted(steps, key=lambda step: step.subject.key))
+def _skip_of(step: Step | None, skip: Skip, warned: Collection[str], holds: tuple[Hold, ...]) -> Skip:
+    """Gives why a pod is left alone; a warning that a hold keeps back is held for that reason."""
+    kept_back = step is not None and step.change is Change.WARN and skip.subject.pod.uid not in warned
+    return Skip(skip.subject, holds[0].reason, holds[0].sentence) if kept_back and holds else skip
 
 
-def _keeps(subjects: Iterable[Subject], holds: tuple[Hold, ...], situation: Situation) -> tuple[Keep, ...]:
-    if not situation.writable or any(hold.freezes for hold in holds):
+def _keeps(subjects: Iterable[Subject], holds: tuple[Hold, ...]) -> tuple[Keep, ...]:
+    if any(hold.freezes for hold in holds):
         return ()
     found = [
         Keep(one, one.snooze.write, one.snooze.problem)

@@ -5,9 +5,10 @@ The composition root fills it, tests fill it with fakes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from policy.objects import Namespace
 from policy.selection import PolicySet
@@ -31,6 +32,7 @@ class Ports:
         pods: The GPU pods of the watch cache.
         policies: The policies of the watch cache.
         namespace: A namespace of the watch cache, or None.
+        namespaces: All namespaces of the watch cache.
         unready: Why the caches cannot be trusted now, or None.
         fresh_pod: The pod of that namespace and name as the API server has it; None if it is gone or holds no
             GPU.
@@ -41,6 +43,7 @@ class Ports:
         records: The GPUReclaim records.
         pause: The switch, as the API server has it at this time.
         actor: Writes on pods and evicts.
+        write_status: Writes the status of the GPUPolicy of this name; raises ApiError and ApiUnreachable.
         leading: True while this process may act, asked right before every write.
     """
 
@@ -48,6 +51,7 @@ class Ports:
     pods: Callable[[], Collection[GpuPod]]
     policies: Callable[[], PolicySet]
     namespace: Callable[[str], Namespace | None]
+    namespaces: Callable[[], Collection[Namespace]]
     unready: Callable[[], str | None]
     fresh_pod: Callable[[str, str], Awaitable[GpuPod | None]]
     fresh_namespace: Callable[[str], Awaitable[Namespace | None]]
@@ -57,4 +61,5 @@ class Ports:
     records: RecordsPort
     pause: Callable[[datetime], Awaitable[Pause]]
     actor: ActorPort
+    write_status: Callable[[str, Mapping[str, Any]], Awaitable[None]]
     leading: Callable[[], bool]

@@ -77,8 +77,8 @@ class Reporter:
 
     def line(self, message: str, subject: Subject, **fields: object) -> None:
         """Logs what was done about a pod."""
-        extra = {"dry_run": True} if self.dry_run else {}
-        log.info(message, **who(subject.pod), **seen(subject.verdict), **fields, **extra)
+        said = f"dry run: {message}" if self.dry_run else message
+        log.info(said, **who(subject.pod), **seen(subject.verdict), **fields)
 
     def cycle_problem(self, problem: str | None, sentences: Collection[str] = ()) -> None:
         """Says once that observations are incomplete, and once that they are complete again."""

@@ -6,8 +6,9 @@ Must not know the command line.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import structlog
@@ -31,10 +32,10 @@ from reaper.prometheus import HttpPrometheus
 from reaper.records import RecordsPort, RecordStore, ShadowRecords
 from reaper.report import EventsPort, NoEvents, Reporter
 from reaper.settings import ReaperSettings
-from runtime.catalog import NAMESPACES_PATH, Catalog
+from runtime.catalog import NAMESPACES_PATH, POLICIES_PATH, Catalog
 from runtime.clock import Clock
 from runtime.events import EventRecorder
-from runtime.kube import ApiError, KubePort
+from runtime.kube import MERGE_PATCH, ApiError, KubePort
 from runtime.lease import Elector
 from runtime.lifecycle import run_together
 from runtime.ops import OpsServer
@@ -74,6 +75,7 @@ class World:
             pods=self.pods.values,
             policies=lambda: self.catalog.policies,
             namespace=self.catalog.namespace,
+            namespaces=self.catalog.namespaces,
             unready=self.unready,
             fresh_pod=self.fresh_pod,
             fresh_namespace=self.fresh_namespace,
@@ -83,6 +85,7 @@ class World:
             records=ShadowRecords(records) if self._settings.dry_run else records,
             pause=self.pause,
             actor=KubeActor(self.client),
+            write_status=self.write_status,
             leading=elector.is_leader if elector is not None else lambda: True,
         )
 
@@ -131,6 +134,11 @@ class World:
         """Reads the switch."""
         return await read_pause(self.client, now)
 
+    async def write_status(self, policy: str, status: Mapping[str, Any]) -> None:
+        """Writes the status of a policy."""
+        path = f"{POLICIES_PATH}/{policy}/status"
+        await self.client.request("PATCH", path, body={"status": status}, content_type=MERGE_PATCH)
+
     async def watch(self) -> None:
         """Keeps the caches true, for ever."""
         async with asyncio.TaskGroup() as group:
@@ -158,21 +166,56 @@ def reporter_of(client: KubePort, settings: ReaperSettings, clock: Clock, identi
 
 
 async def run_once(client: KubePort, settings: ReaperSettings, clock: Clock, identity: str) -> int:
-    """Runs one cycle; gives 0 if it was complete, 1 if it held or failed."""
+    """Runs one cycle; gives 0 if it was complete, 1 if it held or failed, or if another reaper leads."""
     world = World(client, settings, clock)
     reporter = reporter_of(client, settings, clock, identity)
     watching = asyncio.create_task(world.watch(), name="watch")
-    try:
-        if not await world.wait_synced(settings.sync_timeout):
+    results: list[CycleResult | None] = []
+    elector = elector_of(client, settings, clock, identity)
+
+    async def lead() -> None:
+        if await world.wait_synced(settings.sync_timeout):
+            cycle = Cycle(world.ports(elector), settings, Memory(), reporter, once=True)
+            loop = Loop(cycle.run, clock=clock, seconds=settings.cycle, quiet_seconds=0)
+            results.append(await loop.once(None))
+        else:
             log.error("lists not read in time", problem=world.unready())
-            return 1
-        cycle = Cycle(world.ports(None), settings, Memory(), reporter, once=True)
-        loop = Loop(cycle.run, clock=clock, seconds=settings.cycle, quiet_seconds=0)
-        return 0 if await loop.once(None) is CycleResult.COMPLETE else 1
+
+    try:
+        if elector is None:
+            await lead()
+        else:
+            await _lead_soon(elector, lead, settings.sync_timeout)
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         world.prometheus.close()
+    return 0 if results == [CycleResult.COMPLETE] else 1
+
+
+async def _lead_soon(elector: Elector, work: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
+    """Runs the work as the leader; gives up if another leads for too long."""
+    leading = asyncio.Event()
+
+    async def lead() -> None:
+        leading.set()
+        await work()
+
+    task = asyncio.create_task(elector.run(lead), name="lead once")
+    try:
+        async with asyncio.timeout(seconds):
+            await leading.wait()
+    except TimeoutError:
+        log.error("lease not gained in time", leader=elector.leader or "nobody")
+        task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def elector_of(client: KubePort, settings: ReaperSettings, clock: Clock, identity: str) -> Elector | None:
+    """Gives who says that this process may act; a dry run does nothing and takes the Lease from nobody."""
+    if settings.dry_run:
+        return None
+    return Elector(client, settings.lease_namespace, LEASE, identity, clock=clock)
 
 
 async def run_loop(
@@ -180,8 +223,9 @@ async def run_loop(
 ) -> None:
     """Runs cycles while leading, and serves health and metrics, until told to stop."""
     world = World(client, settings, clock)
-    elector = Elector(client, settings.lease_namespace, LEASE, identity, clock=clock)
+    elector = elector_of(client, settings, clock, identity)
     reporter = reporter_of(client, settings, clock, identity)
+    health = Health(clock, settings.cycle * settings.stalled_cycles)
 
     async def lead() -> None:
         # What an earlier leadership of this process remembered may be out of date by now.
@@ -194,23 +238,14 @@ async def run_loop(
         finally:
             health.following()
 
-    health = Health(clock, settings.cycle * settings.stalled_cycles)
-    ops = OpsServer(
-        settings.ops_host,
-        settings.ops_port,
-        ready={"caches": world.unready},
-        alive={"cycles": health.stalled},
-    )
-    async with ops:
-        log.info(
-            "reaper started",
-            profile=settings.profile.value,
-            dry_run=settings.dry_run,
-            cycle_seconds=settings.cycle,
-            identity=identity,
-        )
+    ready = {"caches": world.unready}
+    alive = {"cycles": health.stalled}
+    async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, alive=alive):
+        chosen = {"profile": settings.profile.value, "dry_run": settings.dry_run}
+        log.info("reaper started", **chosen, cycle_seconds=settings.cycle, identity=identity)
+        leading = elector.run(lead) if elector is not None else lead()
         try:
-            await run_together(stop, {}, {"watch": world.watch(), "lead": elector.run(lead)})
+            await run_together(stop, {}, {"watch": world.watch(), "lead": leading})
         finally:
             world.prometheus.close()
 

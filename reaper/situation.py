@@ -24,7 +24,6 @@ class Situation(Struct, frozen=True, kw_only=True):
         not_before: Pods, by UID, whose action waits for an answer of the API server to age.
         once: True if nothing is remembered between cycles but what is written on pods.
         judged_devices: Devices with a verdict.
-        writable: False if this reaper may write nothing on any pod.
     """
 
     pause: Pause
@@ -34,7 +33,6 @@ class Situation(Struct, frozen=True, kw_only=True):
     not_before: Mapping[str, datetime] = {}
     once: bool = False
     judged_devices: int = 0
-    writable: bool = True
 
 
 def holds_of(situation: Situation, now: datetime) -> tuple[Hold, ...]:

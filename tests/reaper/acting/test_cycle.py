@@ -429,6 +429,32 @@ async def test_records_left_open_are_completed_and_old_ones_removed() -> None:
     assert phases == {"gone": Phase.ACCEPTED, alive: Phase.REFUSED}
 
 
+async def test_each_policy_says_where_it_holds() -> None:
+    """Namespaces, pods by verdict and remarks; written only when they change, also for invalid policies."""
+    world = FakeWorld()
+    broken = {**POLICY, "metadata": {"name": "broken"}, "spec": {"priority": -1, "idle": {"after": "soon"}}}
+    world.policies = PolicySet.of([POLICY, broken])
+    world.add("a")
+    world.add("b", ACTIVE)
+    world.add("c", UNKNOWN, annotations={"gpu-eviction-policy": "never"})
+    await world.run(5)
+    (first, other) = world.statuses
+    assert first[0] == "default"
+    assert first[1]["namespaces"] == 2
+    assert first[1]["pods"] == {"active": 1, "idle": 1, "unknown": 0, "skipped": 1}
+    assert first[1]["problems"] == []
+    assert other[0] == "broken"
+    assert "spec.idle.after" in other[1]["problems"][0]
+
+
+async def test_a_policy_that_acts_on_model_servers_by_omission_is_remarked() -> None:
+    """Serving pods wait for requests; whoever means to evict them says so."""
+    world = FakeWorld()
+    world.policies = PolicySet.of([{**POLICY, "spec": {"idle": {"action": "evict", "after": "2h"}}}])
+    await world.run(1)
+    assert "spec.classes.serving.idle" in world.statuses[0][1]["problems"][0]
+
+
 async def test_verdicts_are_logged_when_they_change(capsys: Any) -> None:
     """One line per change, not one per cycle."""
     world = FakeWorld()

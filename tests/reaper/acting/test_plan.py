@@ -203,6 +203,7 @@ def test_a_hold_stops_every_action(situation: Any, reason: Reason, expected: dic
     )
     assert acted(found) == []
     assert skips(found)["due"] is reason
+    assert skips(found)["new"] is (Reason.WITHIN_GRACE if "new" in expected else reason)
     assert changes(found) == expected
     assert [hold.reason for hold in found.holds] == [reason]
 

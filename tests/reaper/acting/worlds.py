@@ -335,6 +335,7 @@ class FakeWorld:
         self.unready: str | None = None
         self.leads = True
         self.incomplete: Reason | None = None
+        self.statuses: list[tuple[str, dict[str, Any]]] = []
         self.observed = 0
         self.observed_before = 0
         self.owners = FakeOwners()
@@ -403,6 +404,7 @@ class FakeWorld:
             pods=lambda: list(self.pods.values()),
             policies=lambda: self.policies,
             namespace=self._namespace,
+            namespaces=lambda: [found for name in self.namespaces if (found := self._namespace(name))],
             unready=lambda: self.unready,
             fresh_pod=self._fresh_pod,
             fresh_namespace=self._fresh_namespace,
@@ -412,8 +414,12 @@ class FakeWorld:
             records=self.records,
             pause=self._pause,
             actor=self.actor,
+            write_status=self._write_status,
             leading=lambda: self.leads,
         )
+
+    async def _write_status(self, policy: str, status: Mapping[str, Any]) -> None:
+        self.statuses.append((policy, dict(status)))
 
     def _namespace(self, name: str) -> Namespace | None:
         labels = self.namespaces.get(name)
