@@ -188,11 +188,15 @@ class Site:
         self.installation.upgrade({"profile": profile})
         self._route("mutatingwebhookconfigurations/zz-gpu-tenure", self.mutating, "/mutate")
         self._route("validatingwebhookconfigurations/gpu-tenure", self.validating, "/validate")
-        self.installation.start_webhooks(1, ["--drain=0s"])
-        for balancer in (self.mutating, self.validating):
-            balancer.set_backends(self.installation.webhooks.values())
+        self.installation.start_webhooks(1, ["--drain=2s"])
+        self.share_backends()
         self.profile = profile
         wait(self._in_force, 30, f"the profile {profile} is in force")
+
+    def share_backends(self) -> None:
+        """Sends both paths to the replicas that run, once all of them are ready."""
+        for balancer in (self.mutating, self.validating):
+            balancer.set_backends(self.installation.webhooks.values())
 
     def set_modes(self, mutating: Mode, validating: Mode) -> None:
         """Lets the two paths fail, or work again; cuts what is connected."""

@@ -127,3 +127,15 @@ def test_a_job_without_devices_or_template_is_left_alone(enforced: Door, job: Ma
     assert enforced.decide(plain).outcome is Outcome.NOT_GPU
     assert enforced.decide({**plain, "spec": {}}).outcome is Outcome.NOT_GPU
     assert enforced.decide({**plain, "spec": None}).outcome is Outcome.NOT_GPU
+
+
+def test_what_kueue_manages_keeps_its_own_limits(enforced: Door, job: Make, pod: Make) -> None:
+    """Kueue has a limit of its own: its Jobs and pods get no deadline from us, but terms they do."""
+    queued = {"labels": {"kueue.x-k8s.io/queue-name": "q"}}
+    admitted, decision = enforced.admit(job(metadata={"name": "j", **queued}))
+    assert decision.deadline == "none: Kueue"
+    assert "activeDeadlineSeconds" not in admitted["spec"]
+    made, decision = enforced.admit(pod(metadata=queued))
+    assert decision.deadline == "none: Kueue"
+    assert "activeDeadlineSeconds" not in made["spec"]
+    assert made["metadata"]["labels"][f"{P}idle-after"] == "2h"
