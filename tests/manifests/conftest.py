@@ -28,6 +28,7 @@ Render = Callable[..., list[dict[str, Any]]]
 POWERS = [
     {"apiGroups": ["", "apps", "batch", "policy"], "resources": ["*"], "verbs": ["*"]},
 ]
+PROBE_SPEC = {"schedulerName": "by-hand", "containers": [{"name": "c", "image": "i"}]}
 
 
 @dataclass(frozen=True)
@@ -72,23 +73,41 @@ class Release:
         self.sandbox.api().wait(self._settled, 20, "the guards are those of these values")
 
     def _settled(self) -> bool:
-        """Probes with dry runs: the guards reach the API server's caches in a moment."""
+        """Probes every guard with dry runs: they reach the API server's caches one by one, in a moment."""
         denies = self.values.get("profile", "observe") != "observe"
-        probe = Writer(self.sandbox, "probe")
-        body = {"metadata": {"name": "probe", "labels": {"gpu-tenure.io/enforcement": "disabled"}}}
-        opted_out = probe.send("POST", f"{NAMESPACES}?dryRun=All", body)
-        binding = {
-            "metadata": {"name": "none", "annotations": {"gpu-tenure.io/deadline": "kept"}},
-            "target": {"kind": "Node", "name": "none"},
+        key = "gpu-tenure.io/class"
+        expected = {
+            "bindings": denies,
+            "jobs": denies,
+            "namespaces": True,
+            "pods": denies,
+            "reaper": denies,
+            "selectors": True,
         }
-        bound = probe.send("POST", f"{NAMESPACES}/default/bindings?dryRun=All", binding)
-        refused = bound.status == 403 and "gpu-tenure-guard-bindings" in bound.text
-        selector = {"matchLabels": {"gpu-tenure.io/class": "batch"}}
-        pod = {"containers": [{"name": "c", "image": "i"}]}
-        template = {"metadata": {"labels": selector["matchLabels"]}, "spec": pod}
-        body = {"metadata": {"name": "probe"}, "spec": {"selector": selector, "template": template}}
-        selected = probe.send("POST", "/apis/apps/v1/namespaces/default/replicasets?dryRun=All", body)
-        return opted_out.status == 403 and refused is denies and selected.status == 422
+        probe, patch = Writer(self.sandbox, "probe"), {"metadata": {"labels": {key: "x", "probe": "x"}}}
+        reaper = Writer(self.sandbox, f"system:serviceaccount:{OWN}:gpu-tenure-reaper")
+        pod, job = f"{NAMESPACES}/default/pods/probe", "/apis/batch/v1/namespaces/default/jobs/probe"
+        annotation = {"metadata": {"annotations": {"gpu-tenure.io/deadline": "kept"}}}
+        bound = {"metadata": {"name": "x", "labels": {key: "x"}}, "target": {"kind": "Node", "name": "x"}}
+        opted_out = {"metadata": {"name": "x", "labels": {"gpu-tenure.io/enforcement": "disabled"}}}
+        template = {"metadata": {"labels": {key: "x"}}, "spec": PROBE_SPEC}
+        selecting = {"metadata": {"name": "x"}, "spec": {"selector": {key: "x"}, "template": template}}
+        replies = {
+            "bindings": probe.send("POST", f"{NAMESPACES}/default/bindings?dryRun=All", bound),
+            "jobs": probe.patch(f"{job}?dryRun=All", annotation),
+            "namespaces": probe.send("POST", f"{NAMESPACES}?dryRun=All", opted_out),
+            "pods": probe.patch(f"{pod}?dryRun=All", patch),
+            "reaper": reaper.patch(f"{pod}?dryRun=All", patch),
+            "selectors": probe.send(
+                "POST", f"{NAMESPACES}/default/replicationcontrollers?dryRun=All", selecting
+            ),
+        }
+        found = {name: _refuses(reply, name) for name, reply in replies.items()}
+        return found == expected
+
+
+def _refuses(reply: Reply, guard: str) -> bool:
+    return reply.status >= 400 and f"'gpu-tenure-guard-{guard}'" in reply.text
 
 
 @pytest.fixture(scope="session")
@@ -98,6 +117,9 @@ def sandbox() -> Iterator[Sandbox]:
         started.add_node("node-a", {"nvidia.com/gpu": 64})
         api = started.api()
         api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "all-but-ours"}, "rules": POWERS})
+        api.create(f"{NAMESPACES}/default/pods", {"metadata": {"name": "probe"}, "spec": PROBE_SPEC})
+        job = {"suspend": True, "template": {"spec": {**PROBE_SPEC, "restartPolicy": "Never"}}}
+        api.create("/apis/batch/v1/namespaces/default/jobs", {"metadata": {"name": "probe"}, "spec": job})
         for user in ("mallory", "terms-admin", "enforcement-admin", "probe"):
             bind(started, user, "all-but-ours")
         yield started

@@ -52,7 +52,7 @@ def test_kubectl_can_apply_what_helm_renders(
 ) -> None:
     """Also with the namespace; the policies need their definition first, which the release has made."""
     release.set(profile="enforce")
-    values = {"namespace": {"create": True}, "webhook": {"url": "https://127.0.0.1:1"}}
+    values = {"profile": "enforce", "namespace": {"create": True}, "webhook": {"url": "https://127.0.0.1:1"}}
     objects: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": render(values)}
     done = sandbox.kubectl(
         *("apply", "--server-side", "--dry-run=server", "--force-conflicts", "-f", "-"),
@@ -194,7 +194,7 @@ def test_viewers_of_a_namespace_see_its_reclaims(sandbox: Sandbox, release: Any,
 def test_an_uninstallation_keeps_what_people_wrote_and_stops_nothing(
     sandbox: Sandbox, release: Any, namespace: str, mallory: Any
 ) -> None:
-    """Guards and configurations go, so that pods and labels are free; policies stay; it can be installed again."""
+    """Pods and labels are free again, policies stay, and it can be installed anew."""
     release.set(profile="enforce")
     sandbox.helm("uninstall", "gpu-tenure", f"--namespace={OWN}", "--wait")
     api = sandbox.api()
