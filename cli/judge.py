@@ -59,6 +59,9 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
             help="A label that series must carry, if one Prometheus serves several.", metavar="cluster=prod"
         ),
     ] = None,
+    history: Annotated[
+        str, typer.Option(help="How far back the start of an idle stretch is looked for.", metavar="7d")
+    ] = "24h",
     timeout: Annotated[str, typer.Option(envvar=f"{PREFIX}TIMEOUT", help="Limit of one query.")] = "30s",
     bearer_token_file: Annotated[
         Path | None, typer.Option(envvar=f"{PREFIX}BEARER_TOKEN_FILE", help="File with a token.")
@@ -99,7 +102,7 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
         header or (),
         errors=errors,
     )
-    settings = judge_input.criteria(interval or (), matcher or (), errors)
+    settings = judge_input.criteria(interval or (), matcher or (), history, errors)
     policies = judge_input.policies(policy or (), errors)
     candidates = judge_input.pods(pods, policies, errors)
     if errors or options is None or settings is None:

@@ -18,6 +18,9 @@ from reaper.pods import GpuPod, gpu_pod
 from reaper.prometheus import PrometheusOptions
 from runtime.clock import SystemClock
 
+LIMIT_SECONDS = 300.0
+"""All queries together; a person waits longer than a reaper's cycle may."""
+
 
 def moment(at: str | None, errors: list[FieldError]) -> datetime:
     """The time to judge at, now without a text."""
@@ -63,7 +66,7 @@ def prometheus(  # noqa: PLR0913  one argument per flag
 
 
 def criteria(
-    intervals: Sequence[str], matchers: Sequence[str], errors: list[FieldError]
+    intervals: Sequence[str], matchers: Sequence[str], history: str, errors: list[FieldError]
 ) -> JudgeSettings | None:
     """The numbers of judging; None if they are impossible."""
     spans = {
@@ -72,7 +75,10 @@ def criteria(
     }
     try:
         return JudgeSettings(
-            intervals=spans, matchers=_pairs("--matcher", matchers, errors), limit_seconds=300.0
+            intervals=spans,
+            matchers=_pairs("--matcher", matchers, errors),
+            history=round(_seconds("--history", history, errors)),
+            limit_seconds=LIMIT_SECONDS,
         )
     except ValueError as error:
         field, _, said = str(error).partition(": ")

@@ -66,7 +66,11 @@ def verdict_table(judged: Sequence[Judged], observation: Observation, width: int
     columns = [column for column in COLUMNS if width >= WIDE or column.always]
     for column in columns:
         table.add_column(column.title, justify=column.justify, overflow="fold", ratio=column.ratio)
+    kind: VerdictKind | None = None
     for one in sorted(judged, key=_rank):
+        if kind not in {None, one.verdict.kind}:
+            table.add_section()
+        kind = one.verdict.kind
         row = _row(one, observation.observed_at, wide=width >= WIDE)
         table.add_row(*(row[column.title] for column in columns))
     return Group(table, end)
