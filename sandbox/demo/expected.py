@@ -72,8 +72,9 @@ def _take(wanted: dict[str, Any], left: list[Row], comparison: Comparison) -> No
 
 
 def _differences(wanted: dict[str, Any], row: Row) -> list[str]:
-    return [
-        f"{row.namespace}/{row.pod}: {key} is {getattr(row, attribute)!r}, expected {wanted.get(key, UNSAID.get(key))!r}"
-        for key, attribute in COMPARED.items()
-        if getattr(row, attribute) != wanted.get(key, UNSAID.get(key))
-    ]
+    differing = []
+    for key, attribute in COMPARED.items():
+        found, expected = getattr(row, attribute), wanted.get(key, UNSAID.get(key))
+        if found != expected:
+            differing.append(f"{row.namespace}/{row.pod}: {key} is {found!r}, expected {expected!r}")
+    return differing
