@@ -23,6 +23,7 @@ class JudgeSettings(Struct, frozen=True):
         intervals: Scrape interval in seconds by source name; detected from the data where it is not given.
         history: How many seconds before now the start of an idle stretch is looked for.
         points: The largest number of points that one query may make; Prometheus refuses 50 million.
+        windows: How many windows are observed at most; other pods are judged by the next longer one.
         parked_bytes: An idle pod that holds at least so much memory per device is called parked.
         rest_watts: An AMD device above this power is not at rest, whatever its activity says.
         matchers: Labels that series must carry, such as `cluster` where one Prometheus serves several.
@@ -35,6 +36,7 @@ class JudgeSettings(Struct, frozen=True):
     intervals: dict[str, float] = field(default_factory=dict)
     history: int = 86_400
     points: int = 40_000_000
+    windows: int = 12
     parked_bytes: int = 500 << 20
     rest_watts: float = 200.0
     matchers: dict[str, str] = field(default_factory=dict)
@@ -48,6 +50,8 @@ class JudgeSettings(Struct, frozen=True):
         """
         if not 0.5 <= self.coverage <= 1:
             raise ValueError("coverage: must be between 0.5 and 1")
+        if self.windows < 1:
+            raise ValueError("windows: must be at least 1")
         for name, seconds in self.intervals.items():
             if name not in {source.name for source in SOURCES}:
                 raise ValueError(f"intervals: no source is named {name!r}")

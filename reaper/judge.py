@@ -48,22 +48,18 @@ def judge(
     pod: GpuPod, terms: Terms, observation: Observation, now: datetime, settings: JudgeSettings
 ) -> Verdict:
     """Whether a pod is idle by its terms, from what was observed."""
-    evidence = Evidence(
-        window=terms.after.seconds,
-        utilization=terms.utilization,
-        statistic=terms.statistic.value,
-        devices_expected=pod.devices.devices,
-    )
-    signals = observation.windows.get(terms.after.seconds)
-    barred = _barred(pod, terms, observation, now, settings)
+    signals = observation.covering(terms.after.seconds)
+    window = signals.seconds if signals else terms.after.seconds
+    barred = _barred(pod, terms, window, observation, now, settings)
     if barred is not None or signals is None:
         found = barred or unknown(Reason.NO_SERIES, "the window was not observed")
+        evidence = Evidence(window, terms.utilization, terms.statistic.value, pod.devices.devices)
         return Verdict(found.kind, found.reason, None, False, evidence, found.sentence)
     return _Case(pod, terms, signals, observation.observed_at, settings).verdict()
 
 
 def _barred(
-    pod: GpuPod, terms: Terms, observation: Observation, now: datetime, settings: JudgeSettings
+    pod: GpuPod, terms: Terms, window: int, observation: Observation, now: datetime, settings: JudgeSettings
 ) -> Finding | None:
     """Why a pod cannot be judged whatever its metrics say."""
     if pod.devices.problems:
@@ -76,7 +72,7 @@ def _barred(
         return unknown(reason, REASONS[reason])
     if (now - observation.observed_at).total_seconds() > settings.limit_seconds + settings.fresh_seconds:
         return unknown(Reason.STALE, "the observation is too old")
-    old_enough = pod.containers_started + terms.after.delta + terms.warm_up.delta
+    old_enough = pod.containers_started + timedelta(seconds=window) + terms.warm_up.delta
     if old_enough > observation.observed_at:
         # Before that a pod of the same name may have left its samples in the window.
         return unknown(Reason.TOO_YOUNG, f"can be judged from {old_enough:%Y-%m-%d %H:%MZ}")
@@ -228,7 +224,7 @@ class _Case:
 
     def _idle_since(self) -> datetime:
         """The start of the idle stretch: before the window as far as all signals reach, else the window's."""
-        start = self.at - timedelta(seconds=self.terms.after.seconds)
+        start = self.at - timedelta(seconds=self.signals.seconds)
         if self.terms.statistic is Statistic.AVERAGE:
             return start
         cards = (self.signals.boards.get(device.device, Board()) for device in self.devices)
@@ -248,7 +244,7 @@ class _Case:
         maxima = [reading.maximum for reading in activity if reading.maximum is not None]
         held = [value for device in self.devices if (value := holdings.held(device)) is not None]
         return Evidence(
-            window=self.terms.after.seconds,
+            window=self.signals.seconds,
             utilization=self.terms.utilization,
             statistic=self.terms.statistic.value,
             devices_expected=self.pod.devices.devices,

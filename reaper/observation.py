@@ -48,6 +48,10 @@ class Observation(Struct, frozen=True):
     windows: Mapping[int, Signals] = msgspec.field(default_factory=dict)
     metrics: frozenset[str] = frozenset()
 
+    def covering(self, seconds: int) -> Signals | None:
+        """The signals of the shortest window that is as long: idle in a longer one is idle in this one."""
+        return self.windows.get(min((one for one in self.windows if one >= seconds), default=0))
+
 
 async def observe(
     prometheus: PrometheusPort,
@@ -63,12 +67,24 @@ async def observe(
     observer = _Observer(prometheus, at, settings, tuple(sorted(set(thresholds))))
     try:
         async with asyncio.timeout(settings.limit_seconds):
-            return await observer.observe(sorted(set(windows)))
+            return await observer.observe(few_windows(windows, settings.windows))
     except PrometheusError as error:
         return Observation(at, False, error.reason, (str(error),))
     except TimeoutError:
         text = f"the queries took longer than {settings.limit_seconds:.0f} s together"
         return Observation(at, False, Reason.PROMETHEUS_UNAVAILABLE, (text,))
+
+
+def few_windows(windows: Collection[int], most: int) -> list[int]:
+    """At most so many windows, of which one covers each that was asked for; the nearest are merged upwards.
+
+    Users may choose windows, and must not be able to multiply the queries.
+    """
+    kept = sorted(set(windows))
+    while len(kept) > most:
+        nearest = min(range(len(kept) - 1), key=lambda index: kept[index + 1] / kept[index])
+        del kept[nearest]
+    return kept
 
 
 class _Observer:

@@ -35,7 +35,7 @@ def test_the_interval_is_never_overestimated(interval: int, phase: float, age: f
     assert found is None or found <= interval * 1.006
     if age > 1100:
         assert found is not None
-        assert found >= interval * 0.6
+        assert found >= interval * 0.5
 
 
 @given(interval=st.sampled_from(USUAL_SECONDS), phase=st.floats(0.001, 0.999))

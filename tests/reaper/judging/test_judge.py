@@ -19,7 +19,7 @@ from policy.verdicts import REASONS, Reason, VerdictKind
 from reaper.criteria import JudgeSettings
 from reaper.evidence import Verdict
 from reaper.judge import PRECEDENCE, judge
-from reaper.observation import Observation
+from reaper.observation import Observation, few_windows
 from reaper.pods import GpuPod
 from reaper.signals import Board, Device, Reading, Signals
 from reaper.sources import DCGM, HAMI, Metric, Sharing
@@ -166,11 +166,29 @@ def test_an_old_observation_proves_nothing() -> None:
 
 
 def test_a_window_that_was_not_observed() -> None:
-    """Terms whose window nobody asked for are not judged by another window."""
-    found = judge(
-        gpu("p", started=9 * HOUR), terms(after=parse_duration("2h")), observed(device()), NOW, SETTINGS
-    )
+    """Terms whose window nobody asked for are not judged by a shorter one."""
+    longer = terms(after=parse_duration("2h"))
+    found = judge(gpu("p", started=9 * HOUR), longer, observed(device()), NOW, SETTINGS)
     assert found.kind is VerdictKind.UNKNOWN
+
+
+def test_a_longer_window_covers_a_shorter_one() -> None:
+    """A pod is judged by the next longer window, and must be old enough for that one."""
+    shorter = terms(after=parse_duration("50m"))
+    found = judge(gpu("p"), shorter, observed(device()), NOW, SETTINGS)
+    assert (found.kind, found.evidence.window) == (VerdictKind.IDLE, HOUR)
+    assert found.idle_since == NOW - timedelta(hours=1)
+    young = judge(gpu("p", started=85 * 60), shorter, observed(device()), NOW, SETTINGS)
+    assert young.reason is Reason.TOO_YOUNG
+
+
+@given(windows=st.sets(st.integers(1, 100_000), min_size=1, max_size=40), most=st.integers(1, 12))
+def test_few_windows_cover_many(windows: set[int], most: int) -> None:
+    """However many windows users choose, few are asked for, and each is covered."""
+    kept = few_windows(windows, most)
+    assert len(kept) == min(most, len(windows))
+    assert set(kept) <= windows
+    assert max(kept) == max(windows)
 
 
 @pytest.mark.parametrize(

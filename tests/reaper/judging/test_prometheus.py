@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from time import monotonic
@@ -15,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from certs.issue import issue_ca, issue_leaf
 from policy.verdicts import Reason
 from reaper.criteria import JudgeSettings
 from reaper.observation import observe
@@ -365,3 +367,27 @@ async def test_all_queries_together_have_a_limit(fake: Fake) -> None:
     adapter.close()
     assert observation.problem is Reason.PROMETHEUS_UNAVAILABLE
     assert "together" in observation.problems[0]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """Files with a CA's certificate, and a leaf's certificate and key for 127.0.0.1."""
+    now = datetime.now(UTC)
+    ca = issue_ca("a test", now, 2)
+    leaf = issue_leaf(ca, ["localhost"], ["127.0.0.1"], now, 2)
+    folder = tmp_path_factory.mktemp("tls")
+    files = {"ca.pem": ca.cert_pem, "leaf.pem": leaf.cert_pem, "key.pem": leaf.key_pem}
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return folder / "ca.pem", folder / "leaf.pem", folder / "key.pem"
+
+
+async def test_only_trusted_certificates_count(fake: Fake, authority: tuple[Path, Path, Path]) -> None:
+    """With its CA a server is asked; without, nothing is sent to it."""
+    ca, certificate, key = authority
+    with FaultProxy(fake.url, certificate, key) as proxy:
+        assert await ask(proxy.url, ca_file=ca)
+        asked = len(fake.requests)
+        error = await refusal(proxy.url)
+    assert "certificate verify failed" in str(error)
+    assert len(fake.requests) == asked
