@@ -46,6 +46,7 @@ _SPEC: Final = (
     "actWindow",
     "contact",
     "requireTerms",
+    "requireUse",
 )
 
 
@@ -123,6 +124,7 @@ def _read_spec(node: Node, name: str, meta: Mapping[str, Any]) -> GPUPolicy:
         act_window=read_act_window(fields.get("actWindow")),
         contact=read_contact(fields.get("contact")),
         require_terms=fields["requireTerms"].boolean() if "requireTerms" in fields else False,
+        require_use=fields["requireUse"].boolean() if "requireUse" in fields else False,
         uid=_text(meta.get("uid")),
         generation=meta["generation"] if isinstance(meta.get("generation"), int) else 0,
         created=_created(meta.get("creationTimestamp")),

@@ -64,11 +64,26 @@ class Container(Struct, frozen=True, rename="camel"):
     resources: ResourceRequirements | None = None
 
 
+class ImageVolume(Struct, frozen=True, rename="camel"):
+    """The image that a volume is made from."""
+
+    reference: str | None = None
+
+
+class Volume(Struct, frozen=True, rename="camel"):
+    """A volume; of its sources only an image is read."""
+
+    name: str = ""
+    image: ImageVolume | None = None
+
+
 class PodSpec(Struct, frozen=True, rename="camel"):
     """A pod's specification."""
 
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
+    ephemeral_containers: tuple[Container, ...] | None = None
+    volumes: tuple[Volume, ...] | None = None
     restart_policy: str | None = None
     active_deadline_seconds: int | None = None
     node_name: str | None = None

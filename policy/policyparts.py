@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from policy.document import Node
 from policy.errors import FormatError
+from policy.images import parse_allowed
 from policy.spec import (
     WEEKDAYS,
     ActWindow,
@@ -24,7 +25,7 @@ from policy.syntax import is_label_value, is_qualified_name
 _TIME_OF_DAY: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
 _URL: Final = re.compile(r"https?://\S+")
-_IMAGE: Final = re.compile(r"\S+")
+ALLOWED_IMAGE_LENGTH: Final = 512
 _TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 
@@ -119,10 +120,16 @@ def read_images(node: Node | None) -> Images:
     fields = node.fields("allowed") if node else {}
     if "allowed" not in fields:
         return Images()
-    for item in fields["allowed"].items():
-        if isinstance(item.value, str) and item.value and not _IMAGE.fullmatch(item.value):
-            item.fail("must be an image reference without spaces")
-    return Images(fields["allowed"].texts(512))
+    texts = tuple(item.parsed_text(_parse_allowed_image) for item in fields["allowed"].items())
+    return Images(tuple(text for text in texts if text is not None))
+
+
+def _parse_allowed_image(text: str) -> str:
+    """An entry of the list, checked and kept as written."""
+    if len(text) > ALLOWED_IMAGE_LENGTH:
+        raise FormatError(f"must have at most {ALLOWED_IMAGE_LENGTH} characters")
+    parse_allowed(text)
+    return text
 
 
 def read_act_window(node: Node | None) -> ActWindow | None:

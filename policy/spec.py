@@ -167,6 +167,7 @@ class GPUPolicy(Struct, frozen=True):
     act_window: ActWindow | None = None
     contact: Contact = Contact()
     require_terms: bool = False
+    require_use: bool = False
     uid: str = ""
     generation: int = 0
     created: datetime | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from policy.classes import Creator
-from policy.objects import Job, JobSpec, ObjectMeta, Pod, PodSpec, PodTemplate
+from policy.objects import Job, JobSpec, JobTemplate, ObjectMeta, Pod, PodSpec, PodTemplate
 from webhook.answers import API_VERSION
 from webhook.server import MalformedError
 
@@ -29,6 +29,8 @@ class UserInfo(msgspec.Struct, frozen=True):
 
     username: str = ""
     groups: tuple[str, ...] | None = None
+    uid: str | None = None
+    extra: dict[str, tuple[str, ...] | None] | None = None
 
     def creator(self) -> Creator:
         """The same as the contract names it."""
@@ -36,9 +38,10 @@ class UserInfo(msgspec.Struct, frozen=True):
 
 
 class ReviewedSpec(PodSpec, frozen=True, rename="camel"):
-    """The specification of a pod or, by its template, of a Job: one pass over the body reads either."""
+    """The specification of a pod or, by its template, of a workload: one pass over the body reads either."""
 
     template: PodTemplate | None = None
+    job_template: JobTemplate | None = None
 
 
 class ReviewedObject(msgspec.Struct, frozen=True):
@@ -58,7 +61,7 @@ class ReviewedObject(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):
-    """`request` of a review; the old object and the options are not read."""
+    """`request` of a review; the options are not read."""
 
     uid: str
     kind: Kind
@@ -69,6 +72,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     user_info: UserInfo = UserInfo()
     dry_run: bool | None = None
     object: ReviewedObject | None = None
+    old_object: ReviewedObject | None = None
 
 
 class Review(msgspec.Struct, frozen=True, rename="camel"):

@@ -61,6 +61,7 @@ FULL: dict[str, Any] = {
     "actWindow": {"days": ["Mon", "Sun"], "from": "22:00", "to": "06:00", "timeZone": "Europe/Berlin"},
     "contact": {"text": "Ask Jürgen, desk 7", "url": "https://example.com/gpu"},
     "requireTerms": True,
+    "requireUse": True,
 }
 
 GOOD: dict[str, dict[str, Any]] = {
@@ -77,6 +78,12 @@ GOOD: dict[str, dict[str, Any]] = {
     "no exemption": {"bounds": {"exemption": "never"}},
     "ten years": {"idle": {"after": "3650d"}},
     "no grace": {"idle": {"grace": "0s"}},
+    "images of every spelling": {
+        "images": {
+            "allowed": ["a.example", "a.example:5000/*", "python:3.12", f"a.example/x/y@sha256:{'0' * 64}"]
+        }
+    },
+    "no image": {"images": {"allowed": []}},
 }
 
 BAD: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -107,6 +114,17 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "no memory": ({"idle": {"memory": 0}}, "spec.idle.memory", MEMORY),
     "memory of 101 percent": ({"idle": {"memory": "101%"}}, "spec.idle.memory", MEMORY),
     "memory of nothing": ({"idle": {"memory": "0%"}}, "spec.idle.memory", MEMORY),
+    "an image with a space": (
+        {"images": {"allowed": ["a b"]}},
+        "spec.images.allowed[0]",
+        "must be a registry",
+    ),
+    "a registry by a pattern": (
+        {"images": {"allowed": ["*.a"]}},
+        "spec.images.allowed[0]",
+        "must be a registry",
+    ),
+    "a right in words": ({"requireUse": "yes"}, "spec.requireUse", "boolean"),
     "memory in words": ({"idle": {"memory": "500 MB"}}, "spec.idle.memory", MEMORY),
     "memory with a monstrous exponent": ({"idle": {"memory": "1e9999999999"}}, "spec.idle.memory", MEMORY),
     "memory beyond every device": ({"idle": {"memory": "2Ei"}}, "spec.idle.memory", MEMORY),

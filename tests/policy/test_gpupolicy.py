@@ -48,6 +48,7 @@ FULL: dict[str, Any] = {
         "actWindow": {"days": ["Mon", "Fri"], "from": "20:00", "to": "06:00", "timeZone": "Europe/Berlin"},
         "contact": {"text": "ask the GPU team", "url": "https://example.com/gpu"},
         "requireTerms": True,
+        "requireUse": True,
     },
     "status": {"anything": 1},
 }  # fmt: skip
@@ -93,6 +94,7 @@ def test_a_full_policy_is_read_whole() -> None:
     assert policy.act_window == ActWindow(frozenset({0, 4}), time(20), time(6), "Europe/Berlin")
     assert str(policy.contact) == "ask the GPU team https://example.com/gpu"
     assert policy.require_terms
+    assert policy.require_use
     assert not policy.is_built_in
 
 
@@ -106,6 +108,7 @@ def test_an_empty_policy_is_valid(spec: Any) -> None:
     assert policy.namespace_selector is None
     assert policy.bounds.exemption == Exemption()
     assert not policy.require_terms
+    assert not policy.require_use
 
 
 def test_the_built_in_policy_observes_without_deadline() -> None:
@@ -300,9 +303,13 @@ def test_deadline_blocks(deadline: Any, batch: Any, expected: tuple[str, str, st
         pytest.param(
             {"images": {"allowed": ["a b"]}},
             "spec.images.allowed[0]",
-            "without spaces",
+            "must be a registry",
             id="an image with a space",
         ),
+        pytest.param(
+            {"images": {"allowed": ["x" * 513]}}, "spec.images.allowed[0]", "at most 512", id="a long image"
+        ),
+        pytest.param({"requireUse": "yes"}, "spec.requireUse", "true or false", id="a right in words"),
         pytest.param(
             {"actWindow": {"days": ["Monday"]}}, "spec.actWindow.days[0]", "must be one of", id="a long day"
         ),
