@@ -1,4 +1,4 @@
-"""What a ResourceQuota means for GPU pods: whether a scope counts them, and what it leaves; changes nothing."""
+"""What a ResourceQuota means for GPU pods: whether a scope counts them, what it leaves; changes nothing."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _PARTS: Final = ("matchExpressions", "matchFields")
 
 
 class PriorityClasses(Struct, frozen=True):
-    """The PriorityClasses of a cluster; `global_default` is the name of the one that pods get by themselves."""
+    """The PriorityClasses of a cluster; `global_default` names the one that pods get by themselves."""
 
     names: frozenset[str] = frozenset()
     global_default: str | None = None

@@ -80,7 +80,7 @@ def _ray(kind: str, cluster: str, deadline: str | None = None) -> WorkloadKind:
 
 
 def _argo(kind: str, resource: str, spec: str, deadline: str | None = None) -> WorkloadKind:
-    """A kind of Argo's: its templates are containers, and annotations of all pods have a place of their own."""
+    """A kind of Argo's: its templates are containers; annotations of all pods have a place of their own."""
     place = f"{spec}.templates.*"
     return WorkloadKind(
         "argoproj.io",
