@@ -1,7 +1,7 @@
 """Image references, parsed as container runtimes parse them, and what a policy allows; knows no pod.
 
-References are compared by their parts, never by how their text begins: `registry.example.com/ml` allows neither
-`registry.example.com.attacker.net/ml/x` nor `registry.example.com/mlx/y`.
+References are compared by their parts, never by how their text begins: `registry.example.com/ml` allows
+neither `registry.example.com.attacker.net/ml/x` nor `registry.example.com/mlx/y`.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _split(text: str) -> tuple[str, str | None, str | None]:
 
 
 def _place(name: str, *, official: bool = True) -> tuple[str, str]:
-    """Registry and repository of a name; without a registry it is Docker Hub, for a single word its library."""
+    """Registry and repository of a name: Docker Hub where none is named, its library for a single word."""
     first, slash, rest = name.partition("/")
     if slash and _names_registry(first):
         registry, repository = _registry(first), rest

@@ -49,7 +49,7 @@ UNREADABLE = {
     "a registry that ends with a dot": "docker.io./x",
     "a dot-dot": "a.example/../x",
     "only a digest's hexadecimal": "a" * 64,
-    "a letter of another script": "rеgistry.example/x",
+    "a letter of another script": "r\u0435gistry.example/x",
     "too long a name": "a/" + "b" * 300,
     "too long a text": "a" * 2000,
 }
