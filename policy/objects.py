@@ -48,11 +48,19 @@ class ObjectMeta(Struct, frozen=True, rename="camel"):
         return None
 
 
+class ContainerClaim(Struct, frozen=True, rename="camel"):
+    """A claim of the pod that a container uses; without `request` all of it."""
+
+    name: str = ""
+    request: str | None = None
+
+
 class ResourceRequirements(Struct, frozen=True, rename="camel"):
-    """What a container asks for."""
+    """What a container, or the pod as a whole, asks for."""
 
     limits: Quantities | None = None
     requests: Quantities | None = None
+    claims: tuple[ContainerClaim, ...] | None = None
 
 
 class Container(Struct, frozen=True, rename="camel"):
@@ -77,6 +85,14 @@ class Volume(Struct, frozen=True, rename="camel"):
     image: ImageVolume | None = None
 
 
+class PodClaim(Struct, frozen=True, rename="camel"):
+    """A resource claim of a pod: one made for it from a template, or one that exists."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(Struct, frozen=True, rename="camel"):
     """A pod's specification."""
 
@@ -90,6 +106,9 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     priority: int | None = None
     priority_class_name: str | None = None
     service_account_name: str | None = None
+    overhead: Quantities | None = None
+    resources: ResourceRequirements | None = None
+    resource_claims: tuple[PodClaim, ...] | None = None
 
 
 class ContainerRunning(Struct, frozen=True, rename="camel"):
