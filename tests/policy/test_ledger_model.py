@@ -111,6 +111,20 @@ class Model(RuleBasedStateMachine):
         if back:
             self.store(release(self.quota.ledger, [uid]))
 
+    @rule(number=st.integers(0, 1), namespace=st.sampled_from(NAMESPACES))
+    def pod_comes_and_is_counted(self, number: int, namespace: str) -> None:
+        """The usual course: a review, the pod, and a leader that sees and counts it at once."""
+        self.replicas[0] = self.quota
+        before = self.number
+        self.review(0, namespace, 1)
+        ask = self.let_in.pop(str(before + 1), None)
+        if ask is not None:
+            self.store_pods(
+                {**self.pods, ask.uid: HeldPod(ask.uid, ask.namespace, ask.name, None, ask.counts)}
+            )
+            self.leader_watches(number, len(self.history))
+            self.leader_writes(number, fresh=True)
+
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), ends=st.booleans())
     def delete_or_end(self, data: st.DataObject, ends: bool) -> None:
@@ -140,10 +154,11 @@ class Model(RuleBasedStateMachine):
         """A leader reads the quota; it may use it much later."""
         self.leaders[number].read = self.quota
 
-    @rule(number=st.integers(0, 1))
-    def leader_writes(self, number: int) -> None:
+    @rule(number=st.integers(0, 1), fresh=st.booleans())
+    def leader_writes(self, number: int, fresh: bool) -> None:
         """A leader counts what its cache has, if it may, and writes by compare-and-swap."""
         leader = self.leaders[number]
+        leader.read = self.quota if fresh else leader.read
         if leader.read is None or not may_count(leader.read.ledger, str(leader.at)):
             return
         pods = self._cache(leader).values()
