@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Protocol
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from webhook.reply import JsonReply
 
@@ -94,6 +96,7 @@ class ReviewServer:
             access_log=None,
             keepalive_timeout=self._limits.keep_alive_seconds,
             lingering_time=self._limits.lingering_seconds,
+            logger=_http_log(),
             # A compressed body could unpack to more than the limit; nobody sends one.
             auto_decompress=False,
         )
@@ -193,6 +196,19 @@ class ReviewServer:
         elif failure.status in (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.REQUEST_TIMEOUT):
             answer.force_close()
         return answer
+
+
+def _http_log() -> logging.Logger:
+    """The library's log, without a traceback for every client that does not speak HTTP."""
+    http_log = logging.getLogger("webhook.http")
+    http_log.addFilter(_is_our_concern)
+    return http_log
+
+
+def _is_our_concern(record: logging.LogRecord) -> bool:
+    """Drops what anybody who reaches the port could fill the log with."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
 
 
 def _overloaded() -> _FailureError:
