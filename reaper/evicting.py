@@ -100,7 +100,8 @@ class Evictor:
         """Writes the record; without one nothing is done."""
         record = record_of(member, decided_at)
         try:
-            return await self._ports.records.begin(record, spec_of(member, decided_at))
+            spec = spec_of(member, decided_at, self._memory.warned_at.get(member.pod.uid))
+            return await self._ports.records.begin(record, spec)
         except (ApiError, ApiUnreachable) as error:
             log.error("record not written, pod spared", pod=member.pod.name, error=str(error))
             metrics.SPARED.labels(Reason.BACKING_OFF.value).inc()

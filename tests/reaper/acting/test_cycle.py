@@ -291,6 +291,25 @@ async def test_a_dry_run_writes_nothing_at_all() -> None:
     assert world.annotations("a") == {}
 
 
+async def test_an_owner_that_recreates_is_warned_with_the_reason() -> None:
+    """The second pod of a Deployment hears why nothing will come of it."""
+    world = FakeWorld()
+    web = Root("apps/v1", "Deployment", "team-a", "web", "uid-web")
+    for name in ("web-1", "web-2"):
+        world.owners.chosen[name] = web
+    world.add("web-1")
+    await world.run(33)
+    assert world.actor.evicted == ["web-1"]
+    del world.pods[world.pod("web-1").uid]
+    world.add("web-2")
+    world.turns("web-2", IDLE)
+    await world.run(5)
+    (note,) = [note for pod, _, note in world.events.sent if pod == "web-2"]
+    assert "nothing will be done to the pod. The owner recreates its pods" in note
+    spec = world.records.specs["pod-uid-team-a-web-1"]
+    assert spec["warnedAt"] == "2025-03-01T12:02:00Z"
+
+
 async def test_the_observe_profile_writes_nothing() -> None:
     """Verdicts are logged and counted, pods stay as they are."""
     world = FakeWorld(profile="observe")
