@@ -22,5 +22,5 @@ def report_failures() -> Iterator[None]:
 
 def _fail(*sentences: str) -> None:
     for sentence in sentences:
-        print(f"error: {sentence}", file=sys.stderr)  # noqa: T201  standard error is this module's purpose
+        print(f"error: {sentence}", file=sys.stderr)
     sys.exit(BAD_INPUT)
