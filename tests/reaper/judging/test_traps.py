@@ -107,6 +107,7 @@ def cases() -> Iterator[Case]:
     """All cases, each with a pod of its own."""
     yield from of_activity()
     yield from of_samples()
+    yield from of_faults()
     yield from of_labels()
     yield from of_devices()
     yield from of_shares()
@@ -184,6 +185,11 @@ def of_samples() -> Iterator[Case]:
     early = Line("DCGM_FI_DEV_GPU_UTIL", labels, lambda ago: 100.0 if 1000 < ago < 1015 else None, offset=1.5)
     beside = [*dcgm("beside", util=once(1000, 1.4e14)), early]
     yield Case("a burst beside garbage is seen", gpu("beside"), beside, Reason.ABOVE_THRESHOLD)
+
+
+def of_faults() -> Iterator[Case]:
+    """Exporters and devices that do not work."""
+    idle = Reason.BELOW_THRESHOLD
     frozen = dcgm("frozen", energy=steady(5e6))
     yield Case(
         "an exporter whose energy stands still is not believed", gpu("frozen"), frozen, Reason.FROZEN_EXPORTER
@@ -192,6 +198,8 @@ def of_samples() -> Iterator[Case]:
     yield Case("nor one that froze ten minutes ago", gpu("frozen-lately"), lately, Reason.FROZEN_EXPORTER)
     thawed = dcgm("thawed", energy=lambda ago: 1e9 - (ago if ago > 3000 or ago < 1500 else 3000) * 60_000)
     yield Case("nor one that froze for a part of the window", gpu("thawed"), thawed, Reason.FROZEN_EXPORTER)
+    once_seen = dcgm("once-seen", energy=lambda ago: 5e6 if ago < 15 else None)
+    yield Case("a single sample of the energy counter says nothing", gpu("once-seen"), once_seen, idle)
     without = dcgm("no-energy", energy=None)
     yield Case("an exporter without an energy counter is believed", gpu("no-energy"), without, idle)
     xid = dcgm("xid", extra={"DCGM_FI_DEV_XID_ERRORS": once(2000, 48.0, lasting=60)})
