@@ -29,7 +29,7 @@ class MalformedError(ValueError):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one process takes on: bytes, seconds, counts.
+    """What one process takes on: bytes, seconds (`body_seconds` also for a handshake), counts.
 
     `lingering_seconds`: the rest of a refused body is read for so long, so that its sender sees the answer.
     """
@@ -101,7 +101,14 @@ class ReviewServer:
             auto_decompress=False,
         )
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._server, host, port, ssl=tls, backlog=1024)
+        self._listener = await loop.create_server(
+            self._server,
+            host,
+            port,
+            ssl=tls,
+            backlog=1024,
+            ssl_handshake_timeout=self._limits.body_seconds if tls else None,
+        )
         bound: socket.socket = self._listener.sockets[0]
         return int(bound.getsockname()[1])
 
