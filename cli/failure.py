@@ -1,4 +1,4 @@
-"""How every command says that its input is bad: one line per problem, exit code 2. It must not know the commands."""
+"""How every command says that its input is bad: one line per problem, exit code 2; knows no command."""
 
 import sys
 from collections.abc import Iterator
