@@ -157,10 +157,12 @@ def _snoozed(member: Subject, mark: Mark | None, until: datetime) -> Outlook:
 
 
 def _unwarned(member: Subject, sighting: Mark | None, terms: Terms, scene: _Scene) -> Outlook:
-    since = sighting.idle_since if sighting else _idle_since(member, scene.now)
+    since = _idle_since(member, scene.now)
     once = scene.situation.once
     if sighting is None and (once or member.streak < scene.limits.idle_verdicts):
-        step = Step(Change.SIGHT, member, Mark(since, warned=False)) if once else None
+        # A sighting is told from a copied one by not being older than its pod.
+        seen = Mark(max(since, member.pod.created), warned=False)
+        step = Step(Change.SIGHT, member, seen) if once else None
         return Outlook(step, Skip(member, Reason.NOT_CONFIRMED))
     reclaim_at = None
     if scene.common.ceiling is Action.EVICT:
@@ -195,4 +197,9 @@ def _waiting(member: Subject, reclaim_at: datetime | None, scene: _Scene) -> Ski
 
 
 def _idle_since(member: Subject, now: datetime) -> datetime:
-    return member.verdict.idle_since if member.verdict and member.verdict.idle_since else now
+    """Gives the earliest known start of the stretch."""
+    starts = [
+        member.verdict.idle_since if member.verdict else None,
+        member.mark.idle_since if member.mark and _continues(member, member.mark) else None,
+    ]
+    return min((start for start in starts if start is not None), default=now)

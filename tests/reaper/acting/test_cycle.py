@@ -9,6 +9,7 @@ from msgspec import structs
 
 from policy.selection import PolicySet
 from policy.verdicts import Reason, VerdictKind
+from reaper import metrics
 from reaper.act import Outcome, Result, Written
 from reaper.cycle import CycleResult
 from reaper.owners import Root
@@ -342,6 +343,17 @@ async def test_once_needs_three_runs() -> None:
     assert world.actor.evicted == ["a"]
 
 
+async def test_once_sees_a_pod_whose_samples_are_older_than_itself() -> None:
+    """A sighting never claims more than the pod's own life, so that a copied one is told apart."""
+    world = FakeWorld(once=True)
+    world.add("a", created=NOON)
+    await world.run(1)
+    assert world.annotations("a") == {"idle-since": "2025-03-01T12:00:00Z"}
+    await world.run(1)
+    assert world.annotations("a")["idle-since"] == "2025-03-01T10:00:00Z"
+    assert "reclaim-at" in world.annotations("a")
+
+
 async def test_a_stale_sighting_does_not_count() -> None:
     """A pod that was busy in between is seen for the first time again."""
     world = FakeWorld(once=True)
@@ -366,6 +378,23 @@ async def test_a_mass_of_pods_that_turn_idle_is_held() -> None:
     assert world.actor.writes == 0
     await world.run(25)
     assert world.actor.writes > 0
+
+
+async def test_a_person_releases_the_brake() -> None:
+    """What was held goes on with the next cycle."""
+    world = FakeWorld(brake_idle_percent=20)
+    for number in range(10):
+        world.add(f"p{number}", ACTIVE)
+    await world.run(2)
+    for number in range(10):
+        world.turns(f"p{number}", IDLE)
+    await world.run(3)
+    assert world.actor.writes == 0
+    assert metrics.BRAKE._value.get() == 1
+    world.paused = Pause(paused=False, brake_released_at=world.clock.time)
+    await world.run(1)
+    assert world.actor.writes == 10
+    assert metrics.BRAKE._value.get() == 0
 
 
 async def test_what_was_idle_at_the_start_is_no_surprise() -> None:
