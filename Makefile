@@ -30,14 +30,14 @@ check: $(STAMP) ## format, lint, types, import contracts and unit tests (under a
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(filter-out tests,$(CODE))
 	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
-	$(BIN)/pytest -q -m "not real"
+	$(BIN)/pytest -q -n auto -m "not real"
 
 format: $(STAMP) ## format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 unit: $(STAMP) ## the tests that start no control plane
-	$(BIN)/pytest -q -m "not real"
+	$(BIN)/pytest -q -n auto -m "not real"
 
 test: binaries ## everything, on a real control plane and a real Prometheus
 	$(BIN)/pytest

@@ -27,7 +27,10 @@ def explain(
     namespace_labels: Annotated[
         str, typer.Option(help="Labels of the namespace, as k=v,…", metavar="K=V,…")
     ] = "",
-    user: Annotated[str, typer.Option(help="Who creates the object.")] = "a-user",
+    user: Annotated[
+        str | None,
+        typer.Option(help="Who creates the object; else the controller that it refers to, or a person."),
+    ] = None,
     profile: Annotated[
         Literal["observe", "warn", "enforce"], typer.Option(help="Profile of the installation.")
     ] = "observe",

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from cli.documents import Document
-from cli.templates import CRON_JOB_CONTROLLER, Carried, job_of, pods_of, pods_of_template
+from cli.templates import CRON_JOB_CONTROLLER, Carried, creator_of, job_of, pods_of, pods_of_template
 from policy.errors import FieldError, InvalidError
 from policy.objects import Namespace, ObjectMeta
 from policy.selection import PolicySet
@@ -32,11 +32,15 @@ _TOLD = {Outcome.PATCHED, Outcome.UNCHANGED, Outcome.CHECKED, Outcome.REFUSED, O
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """Where and by whom the objects would be created; `namespace` None is the object's own."""
+    """Where and by whom the objects would be created.
+
+    `namespace` None is the object's own; `user` None is whoever creates such an object: the controller that a
+    pod refers to, else a person.
+    """
 
     policies: PolicySet
     admission: AdmissionSettings
-    user: str
+    user: str | None = None
     namespace: str | None = None
     namespace_labels: Mapping[str, str] = {}
 
@@ -82,7 +86,8 @@ class _Explainer:
 
     def explain(self) -> list[Explanation]:
         """All explanations: one for a pod, one per template of a workload."""
-        kind, content, user = self.content["kind"], self.content, self.setting.user
+        kind, content = self.content["kind"], self.content
+        user = self.setting.user or creator_of(content)
         if kind == "Pod":
             return [self._pod(Carried("", content, user))]
         if kind == "PodTemplate":

@@ -1,4 +1,4 @@
-"""How every command says that its input is bad: one line per problem, exit code 2. It must not know the commands."""
+"""How every command says that its input is bad: one line per problem, exit code 2; knows no command."""
 
 import sys
 from collections.abc import Iterator
@@ -22,5 +22,5 @@ def report_failures() -> Iterator[None]:
 
 def _fail(*sentences: str) -> None:
     for sentence in sentences:
-        print(f"error: {sentence}", file=sys.stderr)  # noqa: T201  standard error is this module's purpose
+        print(f"error: {sentence}", file=sys.stderr)
     sys.exit(BAD_INPUT)

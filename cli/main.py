@@ -1,7 +1,7 @@
 """The command `gpu-tenure`: finds the subcommand and hands over. It must not know what a subcommand does.
 
-Only the module of the subcommand that was asked for is imported, so that the webhook does not carry the memory of the
-reaper's libraries and `--help` of one command answers at once.
+Only the module of the subcommand that was asked for is imported, so that the webhook does not carry the
+memory of the reaper's libraries and `--help` of one command answers at once.
 """
 
 import importlib
@@ -12,7 +12,7 @@ import typer
 
 from cli.failure import report_failures
 
-# name → module and attribute; the attribute is a function, or a Typer application where the command has subcommands.
+# Name → module and attribute: a function, or a Typer application where the command has subcommands.
 COMMANDS = {
     "judge": ("cli.judge", "judge"),
     "explain": ("cli.explain", "explain"),
@@ -24,8 +24,8 @@ COMMANDS = {
 }
 
 EPILOG = (
-    "Start with `kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url URL`: it only reads, and shows"
-    " which GPUs of your cluster are idle."
+    "Start with `kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url URL`:"
+    " it only reads, and shows which GPUs of your cluster are idle."
 )
 
 

@@ -10,6 +10,8 @@ CONTROLLERS: Final = "system:serviceaccount:kube-system:"
 UNLISTED_OPERATOR: Final = "system:serviceaccount:an-operator:operator"
 """Stands for the controllers of kinds that Kubernetes does not bring along."""
 
+PERSON: Final = "a-person"
+
 Creation = tuple[str, str, str]
 """Kind and API version of the controller that a pod refers to, and the account that creates it."""
 
@@ -30,6 +32,18 @@ class Carried(Struct, frozen=True):
     path: str
     pod: dict[str, Any]
     creator: str
+
+
+def creator_of(obj: dict[str, Any]) -> str:
+    """The account that creates such an object: that of the controller that it refers to, else a person's."""
+    references = _mapping(obj.get("metadata")).get("ownerReferences")
+    for reference in references if isinstance(references, list) else []:
+        if isinstance(reference, dict) and reference.get("controller") is True:
+            kind = str(reference.get("kind"))
+            if kind == "CronJob":
+                return CRON_JOB_CONTROLLER
+            return BUILT_IN[kind][2] if kind in BUILT_IN else UNLISTED_OPERATOR
+    return PERSON
 
 
 def job_of(cron_job: dict[str, Any]) -> dict[str, Any] | None:

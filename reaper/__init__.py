@@ -1,1 +1,1 @@
-
+"""Takes GPUs back from idle pods: observe, judge, plan, re-check, act, report."""

@@ -97,8 +97,8 @@ def table_of(answers: Mapping[Key, list[Sample]], exported_jobs: Mapping[str, Co
     return table
 
 
-def intervals(table: Table, series: Series, given: float | None) -> dict[Place, float]:
-    """The scrape interval of each series: detected, but never above the one that is given."""
+def intervals(table: Table, series: Series, given: float | None, at: float) -> dict[Place, float]:
+    """The scrape interval of each series at a unix time: detected, but never above the one that is given."""
     rows = {seconds: table.get((series, Asked.COUNT, seconds), {}) for seconds in DETECT_SECONDS}
     last = table.get((series, Asked.LAST_TIME, 0), {})
     earlier = table.get((series, Asked.EARLIER_TIME, 0), {})
@@ -106,6 +106,7 @@ def intervals(table: Table, series: Series, given: float | None) -> dict[Place, 
         place: Scrapes(
             {seconds: counts.get(place, 0) for seconds, counts in rows.items()},
             last[place] - earlier[place] if place in last and place in earlier else None,
+            at - last.get(place, at),
         )
         for place in {**rows[DETECT_SECONDS[0]], **rows[DETECT_SECONDS[1]]}
     }

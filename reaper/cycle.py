@@ -80,24 +80,26 @@ class Cycle:
         """Runs one cycle; whatever is missing makes it hold."""
         if not self._ports.leading():
             return CycleResult.NOT_LEADING
-        now = self._ports.clock.now()
         unready = self._ports.unready()
         if unready is not None:
             return self._held(NOT_SYNCED, (unready,))
         try:
-            return await self._run(now, quiet_until)
+            return await self._run(self._ports.clock.now(), quiet_until)
         except (ApiError, ApiUnreachable, OwnersUnreadableError) as error:
             return self._held(API_UNAVAILABLE, (str(error),))
 
-    async def _run(self, now: datetime, quiet_until: datetime | None) -> CycleResult:
-        pause = await self._ports.pause(now)
+    async def _run(self, began: datetime, quiet_until: datetime | None) -> CycleResult:
+        pause = await self._ports.pause(began)
+        metrics.PAUSED.set(pause.paused)
         records = await self._ports.records.fetch()
         pods = tuple(self._ports.pods())
-        subjects = await self._survey(pods, now)
-        observation = await self._observe(subjects, now)
+        subjects = await self._survey(pods, began)
+        observation = await self._observe(subjects, began)
         if observation is not None and not observation.complete:
             return self._held(observation.problem or Reason.PARTIAL_ANSWER, observation.problems)
         self._reporter.cycle_problem(None)
+        # Prometheus may have taken a while, and a grace begins when the warning is written.
+        now = self._ports.clock.now()
         first = not any(seen.kind for seen in self._memory.seen.values())
         turned = 0
         judged_subjects = []

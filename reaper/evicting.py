@@ -67,8 +67,10 @@ class Evictor:
 
     async def _act(self, group: Group, by_uid: dict[str, Record]) -> bool:
         """Acts on one group; False if the cycle must not act any more."""
-        if len(group.members) > 1 and not await self._all_would_go(group, by_uid):
-            return True
+        if len(group.members) > 1:
+            refused = await self._first_refusal(group, by_uid)
+            if refused is not None:
+                return refused is not Outcome.BUSY
         started = [by_uid[uid].decided_at for uid in group.uids if uid in by_uid]
         decided_at = min(started, default=self._ports.clock.now().replace(microsecond=0))
         for member in group.members:
@@ -85,22 +87,23 @@ class Evictor:
                 return False
         return True
 
-    async def _all_would_go(self, group: Group, by_uid: dict[str, Record]) -> bool:
-        """Asks about every pod of a run first: a run goes whole, or not at all."""
+    async def _first_refusal(self, group: Group, by_uid: dict[str, Record]) -> Outcome | None:
+        """Asks about every pod of a run first, because it goes whole or not at all; None if all would go."""
         for member in group.members:
             result = await self._ports.actor.evict(member.pod, dry_run=True)
             if result.outcome not in {Outcome.ACCEPTED, Outcome.GONE}:
                 record = by_uid.get(member.pod.uid) or await self._begin(member, self._ports.clock.now())
                 if record is not None:
                     await self._settle(member, record, result)
-                return False
-        return True
+                return result.outcome
+        return None
 
     async def _begin(self, member: Subject, decided_at: datetime) -> Record | None:
         """Writes the record; without one nothing is done."""
         record = record_of(member, decided_at)
         try:
-            return await self._ports.records.begin(record, spec_of(member, decided_at))
+            spec = spec_of(member, decided_at, self._memory.warned_at.get(member.pod.uid))
+            return await self._ports.records.begin(record, spec)
         except (ApiError, ApiUnreachable) as error:
             log.error("record not written, pod spared", pod=member.pod.name, error=str(error))
             metrics.SPARED.labels(Reason.BACKING_OFF.value).inc()

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 DETECT_SECONDS: Final = (600, 120)
 """Ranges in which samples are counted: for settled series, and for those that have just begun."""
-EARLIER_SECONDS: Final = 540
-"""How much earlier a second sample is looked up, to measure whole intervals."""
+EARLIER_SECONDS: Final = 600
+"""How much earlier a second sample is looked up, to measure whole intervals: as far as the longer range."""
 FEWEST_SAMPLES: Final = 3
 USUAL_SECONDS: Final = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 150, 180)
 CLOCK_ERROR: Final = 0.005
+JITTER: Final = 0.002
 LIKE_OTHERS: Final = 1.25
 FEW: Final = 0.6
 
@@ -28,10 +29,12 @@ class Scrapes(Struct, frozen=True):
         counts: Numbers of samples in each of DETECT_SECONDS.
         between: Seconds between the last sample and the last one before EARLIER_SECONDS ago: a multiple of
             the interval, and so exact where the counts are not. None for a series that has just begun.
+        age: How many seconds old the last sample is.
     """
 
     counts: Mapping[int, float]
     between: float | None = None
+    age: float = 0.0
 
 
 def tell_intervals(series: Mapping[_Place, Scrapes]) -> dict[_Place, float]:
@@ -61,16 +64,22 @@ def exact_interval(scrapes: Scrapes) -> float | None:
     between, count = scrapes.between, scrapes.counts.get(DETECT_SECONDS[0], 0)
     if between is None or between <= 0 or count < FEWEST_SAMPLES:
         return None
-    # Counts are short by one at the ends of a range, and for each scrape that was lost.
-    fewest = math.floor(between * count / DETECT_SECONDS[0])
-    fitting = [between / many for many in range(fewest, fewest + 3) if many > 0]
-    usual = [one for one in map(float, USUAL_SECONDS) if _is_usual(one, fitting, count)]
-    found = usual[-1] if usual else min(fitting[:2])
+    # Each scrape that was lost makes a count short: the interval may be shorter than it seems, never longer.
+    fewest = math.floor(between * count / max(DETECT_SECONDS[0] - scrapes.age, 1.0)) - 1
+    lengths = [between / many for many in range(fewest, fewest + 4) if many > 0]
+    fitting = [one for one in lengths if count <= _samples(one, scrapes.age)]
+    usual = [
+        float(one) for one in USUAL_SECONDS if _is_near(one, fitting) and count <= _samples(one, scrapes.age)
+    ]
+    found = usual[-1] if usual else min(fitting[:2], default=None)
     least = rough_interval(scrapes)
-    return found if least is None or least >= FEW * found else None
+    return found if found is not None and (least is None or least >= FEW * found) else None
 
 
-def _is_usual(seconds: float, fitting: list[float], count: float) -> bool:
-    """Whether an interval that people set fits, and does not leave fewer samples than were counted."""
-    near = any(abs(one - seconds) <= seconds * CLOCK_ERROR for one in fitting)
-    return near and count < DETECT_SECONDS[0] / seconds + 1
+def _samples(interval: float, age: float) -> int:
+    """How many samples the longer range has, if none is lost and the last one is so many seconds old."""
+    return math.ceil((DETECT_SECONDS[0] - age - JITTER) / interval)
+
+
+def _is_near(seconds: float, fitting: list[float]) -> bool:
+    return any(abs(one - seconds) <= seconds * CLOCK_ERROR for one in fitting)

@@ -47,6 +47,8 @@ class Marker:
             written = await self._write(step.subject, step.mark, now)
             metrics.MARKS.labels(step.change.value, written.value).inc()
             if written in {Written.WRITTEN, Written.HELD, Written.FULL}:
+                if step.change is Change.WARN:
+                    self._memory.warned_at[step.subject.pod.uid] = now
                 await self._tell(step, written, now)
 
     async def keeps(self, keeps: Collection[Keep]) -> None:
@@ -100,7 +102,7 @@ class Marker:
         fields: dict[str, str] = {}
         if step.mark is not None and step.mark.reclaim_at is not None:
             fields["reclaim_at"] = f"{step.mark.reclaim_at:%Y-%m-%dT%H:%M:%SZ}"
-        if step.reason is not None:
+        if step.reason is not None and step.change is not Change.WARN:
             fields["because"] = step.reason.value
         self._reporter.line(SAID[step.change], step.subject, **fields)
         note = self._note(step, written, now)
@@ -115,11 +117,11 @@ class Marker:
             if written is Written.FULL:
                 text = messages.held_in_memory(subject, mark, contact, now)
                 return EventReason.NOT_WRITABLE, text, False
-            return EventReason.IDLE_WARNING, messages.warning(subject, mark, contact, now), False
+            return EventReason.IDLE_WARNING, messages.warning(subject, mark, contact, now, step.reason), False
         if step.change is Change.MOVE and mark is not None:
             return EventReason.RECLAIM_MOVED, messages.moved(subject, mark, step.reason, contact, now), True
         if step.change is Change.LOWER:
-            return EventReason.WARNING_WITHDRAWN, messages.lowered(Reason.WARN_ONLY), True
+            return EventReason.WARNING_WITHDRAWN, messages.lowered(step.reason or Reason.WARN_ONLY), True
         if step.change is Change.REMOVE and before is not None and before.warned:
             return EventReason.WARNING_WITHDRAWN, messages.withdrawn(step.reason), True
         return None

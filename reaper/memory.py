@@ -52,6 +52,7 @@ class Memory:
         seen: Pods by UID.
         held: Marks that could not be written, by pod UID; None stands for a removal that was not written.
         wrote: Marks that were written and that the watch may not have shown yet, by pod UID, with the time.
+        warned_at: When this process warned a pod, by UID.
         told: What was last said about a pod's snooze, by UID.
         not_before: Pods whose next try must wait, by UID.
         brake: The brake.
@@ -64,6 +65,7 @@ class Memory:
         self.seen: dict[str, Seen] = {}
         self.held: dict[str, Mark | None] = {}
         self.wrote: dict[str, tuple[datetime, Mark | None]] = {}
+        self.warned_at: dict[str, datetime] = {}
         self.told: dict[str, str] = {}
         self.not_before: dict[str, datetime] = {}
         self.brake = Brake()
@@ -98,6 +100,7 @@ class Memory:
             if uid in present or now - seen.last_at < FORGET_AFTER
         }
         self.held = {uid: mark for uid, mark in self.held.items() if uid in present}
+        self.warned_at = {uid: when for uid, when in self.warned_at.items() if uid in present}
         self.told = {uid: said for uid, said in self.told.items() if uid in present}
         self.wrote = {uid: wrote for uid, wrote in self.wrote.items() if now - wrote[0] < WATCH_LAG}
         self.not_before = {uid: when for uid, when in self.not_before.items() if now < when}

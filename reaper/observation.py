@@ -151,7 +151,7 @@ class _Observer:
     def _timing(self, table: Table, series: Series, windows: list[int]) -> Timing:
         """Chooses the steps for the series of one metric: never above the shortest interval of any."""
         given = self._settings.intervals.get(series.source.name)
-        found = intervals(table, series, given)
+        found = intervals(table, series, given, self._at.timestamp())
         if not found:
             return Timing()
         step, places = min(found.values()), len(found)
@@ -186,7 +186,7 @@ class _Observer:
                 if role is Role.ENERGY:
                     piece = min(window, max(SMALLEST_PIECE, 4 * max(timing.intervals.values(), default=0)))
                     yield (series, Asked.MOVED, window), queries.least_movement(series, window, piece)
-                    yield (series, Asked.MOVED_LAST, window), queries.movement(series, round(piece))
+                    yield (series, Asked.MOVED_LAST, window), queries.sure_movement(series, piece)
                 step = timing.steps.get(window)
                 if role in RANGED and step and not series.whole:
                     yield (series, Asked.VALID, window), queries.valid_count(series, window, step, reach)

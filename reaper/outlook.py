@@ -55,7 +55,7 @@ class _Scene(Struct, frozen=True, kw_only=True):
 def outlook_of(
     group: Group, records: Collection[Record], situation: Situation, limits: Limits, now: datetime
 ) -> tuple[Outlook, ...]:
-    """Gives what is next for each member of a group, in their order."""
+    """Gives what is next for each member of a group, in their order, from the records of its owner."""
     common = _common(group, records, limits, now)
     scene = _Scene(common=common, situation=situation, limits=limits, now=now)
     return tuple(_decide(member, scene) for member in group.members)
@@ -87,7 +87,7 @@ def _common(group: Group, records: Collection[Record], limits: Limits, now: date
     restless = [one for one in group.members if not one.idle or one.skip not in {None, Reason.SNOOZED}]
     snoozes = [one.snooze.until for one in group.members if one.snooze.until and one.snooze.until > now]
     since = now - timedelta(seconds=limits.owner_seconds)
-    recreates = other_actions(records, group.root.uid, group.uids, since) >= limits.actions_per_owner
+    recreates = other_actions(records, group.uids, since) >= limits.actions_per_owner
     return _Common(
         restless=restless[0] if restless else None,
         snoozed_until=max(snoozes, default=None),
@@ -157,25 +157,30 @@ def _snoozed(member: Subject, mark: Mark | None, until: datetime) -> Outlook:
 
 
 def _unwarned(member: Subject, sighting: Mark | None, terms: Terms, scene: _Scene) -> Outlook:
-    since = sighting.idle_since if sighting else _idle_since(member, scene.now)
+    since = _idle_since(member, scene.now)
     once = scene.situation.once
     if sighting is None and (once or member.streak < scene.limits.idle_verdicts):
-        step = Step(Change.SIGHT, member, Mark(since, warned=False)) if once else None
+        # A sighting is told from a copied one by not being older than its pod.
+        seen = Mark(max(since, member.pod.created), warned=False)
+        step = Step(Change.SIGHT, member, seen) if once else None
         return Outlook(step, Skip(member, Reason.NOT_CONFIRMED))
-    acts = scene.common.ceiling is Action.EVICT
-    reclaim_at = whole(scene.now + terms.grace.delta) if acts else None
-    step = Step(Change.WARN, member, Mark(since, reclaim_at=reclaim_at))
-    return Outlook(step, _waiting(member, reclaim_at, scene))
+    reclaim_at = None
+    if scene.common.ceiling is Action.EVICT:
+        reclaim_at = whole(scene.now + terms.grace.delta)
+    skip = _waiting(member, reclaim_at, scene)
+    return Outlook(Step(Change.WARN, member, Mark(since, reclaim_at=reclaim_at), skip.reason), skip)
 
 
 def _warned(member: Subject, mark: Mark, terms: Terms, scene: _Scene) -> Outlook:
     if scene.common.ceiling is not Action.EVICT:
-        lowered = Step(Change.LOWER, member, Mark(mark.idle_since)) if mark.reclaim_at else None
-        return Outlook(lowered, _waiting(member, None, scene))
+        skip = _waiting(member, None, scene)
+        lowered = Step(Change.LOWER, member, Mark(mark.idle_since), skip.reason)
+        return Outlook(lowered if mark.reclaim_at else None, skip)
     if mark.reclaim_at is None:
         # Nobody was told of an action before: its grace begins now.
         raised = Mark(mark.idle_since, reclaim_at=whole(scene.now + terms.grace.delta))
-        return Outlook(Step(Change.WARN, member, raised), _waiting(member, raised.reclaim_at, scene))
+        skip = _waiting(member, raised.reclaim_at, scene)
+        return Outlook(Step(Change.WARN, member, raised, skip.reason), skip)
     due_at = due_time(mark, terms, scene.situation.pause.resumed_at)
     if due_at > mark.reclaim_at:
         moved = Mark(mark.idle_since, reclaim_at=due_at)
@@ -192,4 +197,9 @@ def _waiting(member: Subject, reclaim_at: datetime | None, scene: _Scene) -> Ski
 
 
 def _idle_since(member: Subject, now: datetime) -> datetime:
-    return member.verdict.idle_since if member.verdict and member.verdict.idle_since else now
+    """Gives the earliest known start of the stretch."""
+    starts = [
+        member.verdict.idle_since if member.verdict else None,
+        member.mark.idle_since if member.mark and _continues(member, member.mark) else None,
+    ]
+    return min((start for start in starts if start is not None), default=now)

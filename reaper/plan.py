@@ -16,7 +16,7 @@ from policy.verdicts import Reason
 from reaper.budget import choose
 from reaper.limits import Limits
 from reaper.outlook import Outlook, left_alone, outlook_of
-from reaper.records import Phase, Record
+from reaper.records import Phase, Record, by_owner
 from reaper.situation import Situation, holds_of
 from reaper.steps import Change, Hold, Keep, Skip, Step
 from reaper.subjects import Group, Subject, groups_of
@@ -51,8 +51,9 @@ def plan(
     holds = holds_of(situation, now)
     outlooks = [left_alone(one, one.skip or Reason.EXCLUDED) for one in subjects if not one.holds_devices]
     due: list[Group] = []
+    of_owners = by_owner(records)
     for group in groups_of(subjects):
-        found = outlook_of(group, records, situation, limits, now)
+        found = outlook_of(group, of_owners.get(group.root.uid, []), situation, limits, now)
         outlooks.extend(found)
         if all(outlook.due for outlook in found):
             due.append(group)

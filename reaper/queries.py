@@ -155,11 +155,15 @@ def movement(series: Series, window: int) -> str:
     )
 
 
+def sure_movement(series: Series, seconds: float) -> str:
+    """The same, where there are at least two samples: one alone cannot move."""
+    enough = series.largest(f"count_over_time({series.selector}[{span(seconds)}])")
+    return f"{movement(series, math.ceil(seconds))} and ({enough} >= 2)"
+
+
 def least_movement(series: Series, window: int, piece: float) -> str:
-    """The least that a counter moved in any piece of the window that has at least two samples."""
-    moved = movement(series, math.ceil(piece))
-    enough = f"{series.largest(f'count_over_time({series.selector}[{span(piece)}])')} >= 2"
-    return f"min_over_time(({moved} and ({enough}))[{span(window)}:{span(piece / 2)}])"
+    """The least that a counter moved in any piece of the window."""
+    return f"min_over_time(({sure_movement(series, piece)})[{span(window)}:{span(piece / 2)}])"
 
 
 def last_above(series: Series, threshold: float, seconds: int, step: float) -> str:

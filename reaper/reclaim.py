@@ -36,8 +36,11 @@ def record_of(subject: Subject, decided_at: datetime) -> Record:
     )
 
 
-def spec_of(subject: Subject, decided_at: datetime) -> dict[str, Any]:
-    """Gives the spec of the GPUReclaim: who, what, why and how to get it back."""
+def spec_of(subject: Subject, decided_at: datetime, warned_at: datetime | None = None) -> dict[str, Any]:
+    """Gives the spec of the GPUReclaim: who, what, why and how to get it back.
+
+    `warned_at` is left out where another process gave the warning.
+    """
     pod, root, verdict = subject.pod, subject.root, subject.verdict
     spec: dict[str, Any] = {
         "action": Action.EVICT.value,
@@ -59,6 +62,8 @@ def spec_of(subject: Subject, decided_at: datetime) -> dict[str, Any]:
         spec["terms"] = {short_name(key): value for key, value in labels.items()}
     if subject.mark is not None:
         spec["idleSince"] = format_time(subject.mark.idle_since)
+    if warned_at is not None:
+        spec["warnedAt"] = format_time(warned_at)
     if verdict is not None:
         spec["verdict"] = {"reason": verdict.reason.value, "sentence": verdict.sentence[:1024]}
         spec["evidence"] = _without_none(msgspec.to_builtins(verdict.evidence))

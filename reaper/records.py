@@ -6,7 +6,7 @@ phase tells a new reaper how far the old one came. Records are the memory of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
@@ -147,19 +147,18 @@ def parse_record(raw: msgspec.Raw | bytes) -> Record | None:
     )
 
 
-def other_actions(
-    records: Collection[Record], owner_uid: str, pod_uids: Collection[str], since: datetime
-) -> int:
-    """Counts the actions on an owner after `since`, those that these pods are themselves part of left out."""
+def by_owner(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Gathers records by the UID of the root owner."""
+    gathered: dict[str, list[Record]] = {}
+    for record in records:
+        gathered.setdefault(record.owner_uid, []).append(record)
+    return gathered
+
+
+def other_actions(records: Collection[Record], pod_uids: Collection[str], since: datetime) -> int:
+    """Counts the actions on one owner after `since`, without those that these pods are part of themselves."""
     own = {record.decided_at for record in records if record.pod_uid in pod_uids}
-    return len(
-        {
-            record.decided_at
-            for record in records
-            if record.owner_uid == owner_uid and record.counted and record.acted_at > since
-        }
-        - own
-    )
+    return len({record.decided_at for record in records if record.counted and record.acted_at > since} - own)
 
 
 def devices_taken(records: Collection[Record], since: datetime) -> int:

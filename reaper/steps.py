@@ -25,7 +25,7 @@ class Change(StrEnum):
 
 
 class Step(Struct, frozen=True):
-    """One change of a mark; `reason` says why it is moved, lowered or removed."""
+    """One change of a mark; `reason` says why, or what it leads to."""
 
     change: Change
     subject: Subject

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+import structlog
 
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.install import Installation, install_chart
 
+# Fixtures that start a real program; whatever uses one is marked `real`.
+REAL = frozenset({"sandbox", "prometheus"})
 PREFER_OTHERS = {"key": "sandbox.gpu-tenure.io/shared", "effect": "PreferNoSchedule"}
 SPLIT = "sandbox.gpu-tenure.io/split"
 _numbers = itertools.count(1)
@@ -18,10 +22,20 @@ _numbers = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks everything that uses the sandbox as `real`."""
+    """Marks everything that uses a real program as `real`."""
     for item in items:
-        if "sandbox" in getattr(item, "fixturenames", ()):
+        if REAL.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Puts the logs back: a component that a test starts in this process sets them up for itself."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers, root.level = before, level
 
 
 @pytest.fixture(scope="session")

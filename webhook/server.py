@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Protocol
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from webhook.reply import JsonReply
 
@@ -27,7 +29,7 @@ class MalformedError(ValueError):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one process takes on: bytes, seconds, counts.
+    """What one process takes on: bytes, seconds (`body_seconds` also for a handshake), counts.
 
     `lingering_seconds`: the rest of a refused body is read for so long, so that its sender sees the answer.
     """
@@ -94,11 +96,19 @@ class ReviewServer:
             access_log=None,
             keepalive_timeout=self._limits.keep_alive_seconds,
             lingering_time=self._limits.lingering_seconds,
+            logger=_http_log(),
             # A compressed body could unpack to more than the limit; nobody sends one.
             auto_decompress=False,
         )
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._server, host, port, ssl=tls, backlog=1024)
+        self._listener = await loop.create_server(
+            self._server,
+            host,
+            port,
+            ssl=tls,
+            backlog=1024,
+            ssl_handshake_timeout=self._limits.body_seconds if tls else None,
+        )
         bound: socket.socket = self._listener.sockets[0]
         return int(bound.getsockname()[1])
 
@@ -193,6 +203,19 @@ class ReviewServer:
         elif failure.status in (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.REQUEST_TIMEOUT):
             answer.force_close()
         return answer
+
+
+def _http_log() -> logging.Logger:
+    """The library's log, without a traceback for every client that does not speak HTTP."""
+    http_log = logging.getLogger("webhook.http")
+    http_log.addFilter(_is_our_concern)
+    return http_log
+
+
+def _is_our_concern(record: logging.LogRecord) -> bool:
+    """Drops what anybody who reaches the port could fill the log with."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
 
 
 def _overloaded() -> _FailureError:

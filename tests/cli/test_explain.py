@@ -232,6 +232,23 @@ def test_where_and_by_whom(run: Run, flags: tuple[str, ...], deadline: str | Non
     assert answer["reasons"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "flags", "pod_class"),
+    [
+        pytest.param("ReplicaSet", (), "serving", id="a Deployment's pod, read back"),
+        pytest.param("Notebook", (), "interactive", id="an operator's pod"),
+        pytest.param("ReplicaSet", ("--user", "dev-a"), "batch", id="a reference that a person wrote"),
+    ],
+)
+def test_a_pod_with_a_controller_is_taken_for_its_work(
+    run: Run, kind: str, flags: tuple[str, ...], pod_class: str
+) -> None:
+    """What kubectl gets from a cluster is explained as it was created there, unless a user is named."""
+    version = "kubeflow.org/v1" if kind == "Notebook" else "apps/v1"
+    reference = {"apiVersion": version, "kind": kind, "name": "o", "uid": "u", "controller": True}
+    assert run(pod(ownerReferences=[reference]), flags=flags).json["class"] == pod_class
+
+
 def test_the_namespace_of_the_manifest_selects_the_policy(run: Run) -> None:
     """A policy that selects another namespace does not apply."""
     selecting = POLICY + "  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: team-a}}\n"

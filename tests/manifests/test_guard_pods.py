@@ -259,7 +259,8 @@ def test_very_many_keys_cost_nothing(sandbox: Sandbox, namespace: str, mallory: 
         f"/api/v1/namespaces/{namespace}/pods/many-{place}", {"metadata": {"labels": {Label.CLASS: "x"}}}
     )
     assert refused(reply, "pods")
-    assert seconds[namespace] < 3 * seconds["kube-system"] + 1
+    # A loop over the keys takes more than half a minute where the yardstick takes one second.
+    assert seconds[namespace] < 5 * seconds["kube-system"] + 5
 
 
 def _timed(who: Any, path: str) -> float:

@@ -79,7 +79,6 @@ def test_it_evicts_with_its_own_rights(sandbox: Sandbox, namespace: str, reaper:
     assert reply.status == 201, reply.text
 
 
-@pytest.mark.parametrize("subresource", ["", "/status"], ids=["pods", "pods/status"])
 @pytest.mark.parametrize(
     ("metadata", "sentence"),
     [
@@ -100,10 +99,10 @@ def test_it_evicts_with_its_own_rights(sandbox: Sandbox, namespace: str, reaper:
     ],
 )
 def test_others_keys_are_not_its_business(
-    target: str, armed: Any, metadata: dict[str, Any], sentence: str, subresource: str
+    target: str, armed: Any, metadata: dict[str, Any], sentence: str
 ) -> None:
     """Even with every right it changes only keys of ours."""
-    assert refused(armed.patch(f"{target}{subresource}", {"metadata": metadata}), sentence)
+    assert refused(armed.patch(target, {"metadata": metadata}), sentence)
 
 
 def test_it_frees_no_finalizer(target: str, armed: Any) -> None:
@@ -128,19 +127,11 @@ def test_it_changes_no_image(target: str, armed: Any) -> None:
     assert refused(reply, "may only change spec.replicas")
 
 
-def test_it_reports_no_status(target: str, armed: Any) -> None:
-    """The phase of a pod is the kubelet's to tell."""
-    reply = armed.patch(f"{target}/status", {"status": {"phase": "Failed"}})
-    assert refused(reply, "may not change the status")
-
-
 def test_it_creates_and_deletes_nothing(sandbox: Sandbox, target: str, armed: Any) -> None:
-    """Neither pods nor bindings nor workloads, and it opens no shell."""
+    """Neither pods nor workloads, and it opens no shell."""
     collection = target.rpartition("/")[0]
     sentence = "it creates and deletes nothing else"
     assert refused(armed.send("POST", collection, pod("q")), sentence)
-    bound = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "node-a"}}
-    assert refused(armed.send("POST", f"{target}/binding", bound), sentence)
     assert refused(armed.send("DELETE", target), sentence)
     assert refused(armed.send("POST", f"{target}/exec?command=sh"), sentence)
     jobs = f"/apis/batch/v1/{'/'.join(target.split('/')[3:5])}/jobs"

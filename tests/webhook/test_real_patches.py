@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.profile import Profile
+from sandbox.balancer import Mode
 
 if TYPE_CHECKING:
     from tests.webhook.conftest import Site
@@ -142,6 +143,21 @@ def test_opting_out(
     assert annotations.get(f"{P}deadline") == note
     assert "activeDeadlineSeconds" not in reply.json["spec"]
     assert (f"{P}policy" in (reply.json["metadata"].get("labels") or {})) == (note is not None)
+
+
+def test_a_pod_that_missed_the_mutating_webhook_is_told_by_the_validating_one(
+    site: Site, selected: str, pod: Make
+) -> None:
+    """It is admitted, and its creator reads why it carries no terms."""
+    site.set_modes(Mode.REFUSE, Mode.PASS)
+    try:
+        reply = site.create(f"/api/v1/namespaces/{selected}/pods", unscheduled(pod()))
+    finally:
+        site.set_modes(Mode.PASS, Mode.PASS)
+    assert reply.status == 201
+    assert [
+        warning for warning in reply.warnings if "this GPU pod lacks policy, class, idle-action" in warning
+    ]
 
 
 def test_a_large_cpu_pod_stays_inside_the_cel_budget(site: Site, selected: str) -> None:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from policy.selection import PolicySet
 from policy.verdicts import Reason, VerdictKind
+from reaper import metrics
 from reaper.act import Outcome, Result, Written
 from reaper.cycle import CycleResult
 from reaper.owners import Root
@@ -291,6 +292,25 @@ async def test_a_dry_run_writes_nothing_at_all() -> None:
     assert world.annotations("a") == {}
 
 
+async def test_an_owner_that_recreates_is_warned_with_the_reason() -> None:
+    """The second pod of a Deployment hears why nothing will come of it."""
+    world = FakeWorld()
+    web = Root("apps/v1", "Deployment", "team-a", "web", "uid-web")
+    for name in ("web-1", "web-2"):
+        world.owners.chosen[name] = web
+    world.add("web-1")
+    await world.run(33)
+    assert world.actor.evicted == ["web-1"]
+    del world.pods[world.pod("web-1").uid]
+    world.add("web-2")
+    world.turns("web-2", IDLE)
+    await world.run(5)
+    (note,) = [note for pod, _, note in world.events.sent if pod == "web-2"]
+    assert "nothing will be done to the pod. The owner recreates its pods" in note
+    spec = world.records.specs["pod-uid-team-a-web-1"]
+    assert spec["warnedAt"] == "2025-03-01T12:02:00Z"
+
+
 async def test_the_observe_profile_writes_nothing() -> None:
     """Verdicts are logged and counted, pods stay as they are."""
     world = FakeWorld(profile="observe")
@@ -323,6 +343,17 @@ async def test_once_needs_three_runs() -> None:
     assert world.actor.evicted == ["a"]
 
 
+async def test_once_sees_a_pod_whose_samples_are_older_than_itself() -> None:
+    """A sighting never claims more than the pod's own life, so that a copied one is told apart."""
+    world = FakeWorld(once=True)
+    world.add("a", created=NOON)
+    await world.run(1)
+    assert world.annotations("a") == {"idle-since": "2025-03-01T12:00:00Z"}
+    await world.run(1)
+    assert world.annotations("a")["idle-since"] == "2025-03-01T10:00:00Z"
+    assert "reclaim-at" in world.annotations("a")
+
+
 async def test_a_stale_sighting_does_not_count() -> None:
     """A pod that was busy in between is seen for the first time again."""
     world = FakeWorld(once=True)
@@ -347,6 +378,23 @@ async def test_a_mass_of_pods_that_turn_idle_is_held() -> None:
     assert world.actor.writes == 0
     await world.run(25)
     assert world.actor.writes > 0
+
+
+async def test_a_person_releases_the_brake() -> None:
+    """What was held goes on with the next cycle."""
+    world = FakeWorld(brake_idle_percent=20)
+    for number in range(10):
+        world.add(f"p{number}", ACTIVE)
+    await world.run(2)
+    for number in range(10):
+        world.turns(f"p{number}", IDLE)
+    await world.run(3)
+    assert world.actor.writes == 0
+    assert metrics.BRAKE._value.get() == 1
+    world.paused = Pause(paused=False, brake_released_at=world.clock.time)
+    await world.run(1)
+    assert world.actor.writes == 10
+    assert metrics.BRAKE._value.get() == 0
 
 
 async def test_what_was_idle_at_the_start_is_no_surprise() -> None:

@@ -103,7 +103,7 @@ LIMITS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(clusters(), records(), SITUATIONS, LIMITS)
 def test_no_limit_is_ever_exceeded(
     subjects: list[Subject], earlier: list[Any], situation: Situation, limits: Limits
@@ -125,7 +125,7 @@ def test_no_limit_is_ever_exceeded(
         assert spent + taken <= hourly_devices(groups_of(subjects), situation.judged_devices, limits)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(clusters(), records(), SITUATIONS, LIMITS)
 def test_nobody_is_acted_on_without_a_due_warning_of_this_stretch(
     subjects: list[Subject], earlier: list[Any], situation: Situation, limits: Limits
@@ -148,7 +148,7 @@ def test_nobody_is_acted_on_without_a_due_warning_of_this_stretch(
             assert member.verdict.idle_since <= mark.idle_since + timedelta(seconds=AFTER)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(clusters(), records(), SITUATIONS, LIMITS)
 def test_a_run_is_acted_on_whole_and_only_if_all_of_it_is_idle(
     subjects: list[Subject], earlier: list[Any], situation: Situation, limits: Limits
@@ -160,7 +160,7 @@ def test_a_run_is_acted_on_whole_and_only_if_all_of_it_is_idle(
             assert peers == set(group.uids)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(), records(), SITUATIONS, LIMITS, st.randoms(use_true_random=False))
 def test_the_order_of_the_input_does_not_matter(
     subjects: list[Subject],
@@ -177,7 +177,7 @@ def test_the_order_of_the_input_does_not_matter(
     assert plan(shuffled, mixed, situation, limits, NOON) == first
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(), records(), SITUATIONS, LIMITS)
 def test_every_idle_pod_is_acted_on_or_has_a_reason(
     subjects: list[Subject], earlier: list[Any], situation: Situation, limits: Limits
@@ -191,7 +191,7 @@ def test_every_idle_pod_is_acted_on_or_has_a_reason(
         assert skipped[one.pod.uid] == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(), records(), SITUATIONS, LIMITS)
 def test_a_frozen_cycle_changes_no_warning(
     subjects: list[Subject], earlier: list[Any], situation: Situation, limits: Limits

@@ -45,8 +45,8 @@ def test_everybody_but_the_idle_is_spared(
     _run(stage, "whole", {"whole-0": "idle", "whole-1": "idle"})
     _run(stage, "puzzling", {"puzzling-0": "idle", "puzzling-1": "idle", "puzzling-2": "silent"})
     stage.history(dry_run.namespace, opted_out.namespace)
-    stage.pod("ten-minutes")
-    before = {name: stage.find(name)["metadata"]["uid"] for name in [*KEPT, "ten-minutes"]}
+    stage.pod("little-data")
+    before = {name: stage.find(name)["metadata"]["uid"] for name in [*KEPT, "little-data"]}
 
     reaper = start_reaper()
     stage.wait_gone("idle", "whole-0", "whole-1")
@@ -63,7 +63,8 @@ def test_everybody_but_the_idle_is_spared(
     said = _last_said(reaper.log())
     for name, (reason, _) in KEPT.items():
         assert reason in said[stage.namespace, name], name
-    assert "LowCoverage" in said[stage.namespace, "ten-minutes"]
+    # Too few samples to prove anything, or even to tell how often they are taken.
+    assert said[stage.namespace, "little-data"].strip() in {"LowCoverage", "IntervalUnknown"}
     assert "PeerNotIdle" in said[stage.namespace, "puzzling-0"]
     assert "DryRun" in said[dry_run.namespace, "idle"]
     assert "OptedOut" in said[opted_out.namespace, "idle"]

@@ -1,9 +1,8 @@
-"""The verdict as a pure function of terms and signals: tables, and properties that hold for any signals."""
+"""The verdict as a pure function of terms and signals: tables."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from itertools import permutations
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -14,75 +13,24 @@ from policy.devices import Devices
 from policy.durations import parse_duration
 from policy.errors import FieldError
 from policy.memory import parse_memory
-from policy.terms import Action, Statistic, Terms
+from policy.terms import Statistic
 from policy.verdicts import REASONS, Reason, VerdictKind
-from reaper.criteria import JudgeSettings
-from reaper.evidence import Verdict
 from reaper.judge import PRECEDENCE, judge
-from reaper.observation import Observation, few_windows
+from reaper.observation import few_windows
 from reaper.pods import GpuPod
-from reaper.signals import Board, Device, Reading, Signals
-from reaper.sources import DCGM, HAMI, Metric, Sharing
+from reaper.signals import Board
+from tests.reaper.judging.made import (
+    ENGINE,
+    METRICS,
+    SETTINGS,
+    ago,
+    device,
+    observed,
+    reading,
+    terms,
+    verdict,
+)
 from tests.reaper.judging.past import HOUR, NOW, gpu
-
-METRICS = {metric.signal: metric for source in (DCGM, HAMI) for metric in source.metrics}
-UTILIZATION, ENGINE = METRICS["utilization"], METRICS["engine"]
-SETTINGS = JudgeSettings()
-ACTIVE = {Reason.ABOVE_THRESHOLD, Reason.RECENT_KERNEL, Reason.MEMORY_HELD}
-
-
-def ago(seconds: float) -> datetime:
-    """A moment before NOW."""
-    return NOW - timedelta(seconds=seconds)
-
-
-def terms(**more: object) -> Terms:
-    """Idle for an hour below 5 %."""
-    fields = {
-        "action": Action.EVICT,
-        "after": parse_duration("1h"),
-        "utilization": 5,
-        "statistic": Statistic.MAXIMUM,
-        "memory": None,
-        "grace": parse_duration("30m"),
-        "warm_up": parse_duration("30m"),
-    }
-    return Terms(**{**fields, **more})  # type: ignore[arg-type]
-
-
-def reading(metric: Metric = DCGM.metrics[0], **more: object) -> Reading:
-    """A full and idle reading."""
-    fields = {
-        "metric": metric,
-        "source": "dcgm",
-        "maximum": 0.0,
-        "average": 0.0,
-        "samples": 240,
-        "expected": 240,
-        "interval": 15.0,
-        "last_sample": NOW - timedelta(seconds=10),
-    }
-    return Reading(**{**fields, **more})  # type: ignore[arg-type]
-
-
-def device(*readings: Reading, name: str = "GPU-0", **more: object) -> Device:
-    """A device of the container `main`."""
-    fields = {"device": name, "instance": "", "container": "main", "sharing": Sharing.DEVICE}
-    return Device(**{**fields, **more}, readings=readings or (reading(),))  # type: ignore[arg-type]
-
-
-def observed(*devices: Device, boards: dict[str, Board] | None = None) -> Observation:
-    """A complete observation of one pod."""
-    signals = Signals(HOUR, {("team", "p"): devices}, boards or {})
-    return Observation(NOW, True, windows={HOUR: signals})
-
-
-def verdict(
-    *devices: Device, pod: GpuPod | None = None, boards: dict[str, Board] | None = None, **more: object
-) -> Verdict:
-    """The verdict on a pod that holds as many devices as are given."""
-    count = len({one.name for one in devices}) or 1
-    return judge(pod or gpu("p", count), terms(**more), observed(*devices, boards=boards), NOW, SETTINGS)
 
 
 def test_an_idle_pod() -> None:
@@ -250,100 +198,3 @@ def test_every_finding_has_its_rank() -> None:
     """The order of reasons holds each once, and all have a sentence."""
     assert len(set(PRECEDENCE)) == len(PRECEDENCE)
     assert set(PRECEDENCE) <= set(REASONS)
-
-
-SAMPLES = st.lists(st.none() | st.floats(0, 100), min_size=240, max_size=240)
-
-
-def of_samples(samples: list[float | None], metric: Metric = UTILIZATION) -> Reading:
-    """What an hour of samples, one every 15 s and None for a missing one, comes to."""
-    known = [value for value in samples if value is not None]
-    late = next((index for index, value in enumerate(reversed(samples)) if value is not None), None)
-    return reading(
-        metric,
-        maximum=max(known, default=None),
-        average=sum(known) / len(known) if known else None,
-        samples=len(known),
-        last_sample=None if late is None or late >= 20 else NOW - timedelta(seconds=15 * late),
-    )
-
-
-def mostly(low: st.SearchStrategy[float]) -> st.SearchStrategy[list[float | None]]:
-    """Hours that are near to idle, so that the verdict is in doubt."""
-    return st.builds(
-        lambda value, holes, odd: [None if index in holes else odd.get(index, value) for index in range(240)],
-        low,
-        st.sets(st.integers(0, 239), max_size=30),
-        st.dictionaries(st.integers(0, 239), st.floats(0, 100), max_size=2),
-    )
-
-
-HOURS = mostly(st.floats(0, 5)) | SAMPLES
-
-
-@given(samples=HOURS, where=st.integers(0, 239), value=st.floats(5, 100))
-def test_a_busy_sample_never_makes_idle(samples: list[float | None], where: int, value: float) -> None:
-    """Whatever an hour looks like: with one sample at or above the threshold it is not Idle."""
-    samples = [value if index == where else one for index, one in enumerate(samples)]
-    assert verdict(device(of_samples(samples))).kind is VerdictKind.ACTIVE
-
-
-@given(samples=HOURS, lost=st.sets(st.integers(0, 239)), statistic=st.sampled_from(Statistic))
-def test_lost_samples_never_make_idle(
-    samples: list[float | None], lost: set[int], statistic: Statistic
-) -> None:
-    """Losing samples that are below the threshold may lose a verdict, but never makes one of Idle."""
-    before = verdict(device(of_samples(samples)), statistic=statistic)
-    kept = [None if index in lost and (one or 0.0) < 5 else one for index, one in enumerate(samples)]
-    after = verdict(device(of_samples(kept)), statistic=statistic)
-    if before.kind is not VerdictKind.IDLE:
-        assert after.kind is not VerdictKind.IDLE
-
-
-READINGS = st.builds(
-    reading,
-    st.sampled_from([UTILIZATION, ENGINE, METRICS["dram"]]),
-    maximum=st.none() | st.sampled_from([0.0, 4.0, 5.0, 90.0]),
-    samples=st.sampled_from([0, 100, 216, 240]),
-    discarded=st.sampled_from([0, 3]),
-    interval=st.none() | st.just(15.0),
-    last_sample=st.none() | st.sampled_from([NOW, NOW - timedelta(minutes=4)]),
-)
-DEVICES = st.lists(READINGS, min_size=1, max_size=3, unique_by=lambda one: one.metric.name)
-
-
-@given(several=st.lists(DEVICES, min_size=1, max_size=3))
-def test_the_order_of_series_does_not_matter(several: list[list[Reading]]) -> None:
-    """The same signals in any order come to the same kind and reason."""
-    devices = [device(*readings, name=f"GPU-{index}") for index, readings in enumerate(several)]
-    expected = verdict(*devices)
-    for order in permutations(devices):
-        turned = [msgspec.structs.replace(one, readings=one.readings[::-1]) for one in order]
-        found = verdict(*turned)
-        assert (found.kind, found.reason) == (expected.kind, expected.reason)
-
-
-@given(several=st.lists(DEVICES, min_size=1, max_size=3), more=READINGS)
-def test_a_further_signal_never_makes_idle(several: list[list[Reading]], more: Reading) -> None:
-    """One more signal can only take idleness away, unless it is the first that could prove it."""
-    devices = [device(*readings, name=f"GPU-{index}") for index, readings in enumerate(several)]
-    before = verdict(*devices)
-    if before.kind is VerdictKind.IDLE or before.reason in {Reason.NO_SERIES, Reason.PARTIAL_DEVICES}:
-        return
-    first = msgspec.structs.replace(devices[0], readings=(*devices[0].readings, more))
-    assert verdict(first, *devices[1:]).kind is not VerdictKind.IDLE
-
-
-@given(several=st.lists(DEVICES, min_size=1, max_size=4))
-def test_idle_means_that_all_is_proven(several: list[list[Reading]]) -> None:
-    """Idle never rests on a signal that is missing, late, too thin, or at the threshold."""
-    devices = [device(*readings, name=f"GPU-{index}") for index, readings in enumerate(several)]
-    found = verdict(*devices)
-    if found.kind is VerdictKind.IDLE:
-        for one in (one for readings in several for one in readings):
-            assert one.maximum is not None
-            assert one.maximum < 5
-            assert one.samples >= 216
-            assert one.last_sample == NOW
-        assert all(any(one.metric.principal for one in readings) for readings in several)
-    assert (found.kind is VerdictKind.ACTIVE) == (found.reason in ACTIVE)
