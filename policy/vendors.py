@@ -179,6 +179,9 @@ KAI_CONTAINER: Final = "gpu-fraction-container-name"
 KAI_ANNOTATIONS: Final = (KAI_FRACTION, KAI_MEMORY)
 """Annotations by which pods ask KAI for a part of a card; they stand in for resource names."""
 
+KAI_READ: Final = (*KAI_ANNOTATIONS, KAI_DEVICES, KAI_CONTAINER)
+"""All annotations that counting looks at."""
+
 _KAI: Final = (
     _row("kai", Unit.SHARE, KAI_FRACTION, whole=1000),
     _row("kai", Unit.MEMORY, KAI_MEMORY),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from policy.resources import Unit, rule_of
+from policy.resources import Unit
 from policy.verdicts import Reason
 from reaper.pods import GpuPod
 from reaper.sources import AMD, DCGM, DCGM_1X, HAMI, HAMI_LEGACY, Source
@@ -27,7 +27,7 @@ ADVICE: Final[dict[Reason, str]] = {
     Reason.SHARED_DEVICE: "time-slicing hides who computes: MIG or HAMi show each pod's part",
     Reason.SIGNALS_DISAGREE: "compare the signals in --output json: one is wrong, or others use the card",
     Reason.MEMORY_UNKNOWN: "the terms look at memory: export DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE",
-    Reason.UNSUPPORTED_SOURCE: "no metric tells of these devices one by one",
+    Reason.UNSUPPORTED_SOURCE: "no metric tells of these devices, or not of each: they are never idle",
     Reason.TOO_YOUNG: "these can be judged when they are older than the window and the warm-up",
     Reason.NEVER_TOUCHED: "devices were allocated and never used: ask the owners",
     Reason.PROMETHEUS_UNAVAILABLE: "check the address, the credentials and Prometheus' own load",
@@ -64,7 +64,7 @@ def _for_unseen(pods: Iterable[GpuPod], metrics: Collection[str]) -> list[str]:
 
 
 def _one(pod: GpuPod, metrics: Collection[str]) -> str:
-    rules = [rule for name in pod.devices.counts if (rule := rule_of(name)) is not None]
+    rules = pod.devices.rules
     if any(rule.vendor == "amd" for rule in rules):
         return _exporter(AMD, "AMD's device-metrics-exporter", metrics)
     if any(rule.vendor == "hami" for rule in rules):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from policy.resources import Unit, rule_of
+from policy.resources import Unit
 from reaper.evidence import SignalEvidence
 from reaper.pods import GpuPod
 from reaper.signals import Board, Device, Reading, Signals
-from reaper.sources import Role, Sharing
+from reaper.sources import SEEN_VENDORS, Role, Sharing
 
 
 def devices(pod: GpuPod, signals: Signals) -> Iterator[Device]:
@@ -31,8 +31,18 @@ def devices(pod: GpuPod, signals: Signals) -> Iterator[Device]:
 
 def asks_for_shares(pod: GpuPod) -> bool:
     """Whether a resource of the pod is a part of a device: a share, or HAMi's companions."""
-    rules = [rule_of(name) for name in pod.devices.counts]
-    return any(rule is not None and rule.unit not in {Unit.DEVICE, Unit.SLICE} for rule in rules)
+    return any(rule.unit not in {Unit.DEVICE, Unit.SLICE} for rule in pod.devices.rules)
+
+
+def unseen(pod: GpuPod) -> str | None:
+    """Which of the pod's resources no source sees, as a sentence; None if all are seen."""
+    if pod.devices.unresolved:
+        return str(pod.devices.unresolved[0])
+    for name in pod.devices.counts:
+        rule = pod.devices.table.rule_of(name)
+        if rule is None or rule.vendor not in SEEN_VENDORS:
+            return f"no source of metrics is known for {name}"
+    return None
 
 
 def calm_since(reading: Reading, threshold: int) -> datetime | None:

@@ -64,6 +64,9 @@ def _barred(
     """Why a pod cannot be judged whatever its metrics say."""
     if pod.devices.problems:
         return unknown(Reason.UNREADABLE_DEVICES, str(pod.devices.problems[0]))
+    unseen = holdings.unseen(pod)
+    if unseen is not None:
+        return unknown(Reason.UNSUPPORTED_SOURCE, unseen)
     if pod.containers_started is None or pod.phase != "Running":
         return unknown(Reason.NOT_STARTED, "a container that holds devices is not running")
     if not observation.complete:

@@ -9,7 +9,9 @@ from msgspec import Struct
 from policy.devices import Devices, devices_of
 from policy.durations import parse_time
 from policy.errors import FormatError
+from policy.keys import Label
 from policy.objects import OwnerReference, Pod, PodStatus
+from policy.resources import BUILT_IN_TABLE, ResourceTable
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -47,12 +49,16 @@ class GpuPod(Struct, frozen=True):
         return self.phase in FINISHED_PHASES
 
 
-def gpu_pod(pod: Pod) -> GpuPod | None:
-    """Reads a pod; None if it holds no GPU, or lacks the name, namespace or creation time of a stored one."""
-    devices = devices_of(pod.spec)
+def gpu_pod(pod: Pod, table: ResourceTable = BUILT_IN_TABLE) -> GpuPod | None:
+    """Reads a pod; None if it holds no GPU, or lacks the name, namespace or creation time of a stored one.
+
+    Claims are not looked up here: a pod whose claims admission knew to hold GPUs carries a policy.
+    """
     meta = pod.metadata
+    devices = devices_of(pod.spec, meta.annotations, table)
+    claims = devices.unresolved and Label.POLICY in (meta.labels or {})
     created = _time(meta.creation_timestamp)
-    if not devices.is_gpu or not meta.name or not meta.namespace or created is None:
+    if not (devices.is_gpu or claims) or not meta.name or not meta.namespace or created is None:
         return None
     status = pod.status or PodStatus()
     return GpuPod(

@@ -15,9 +15,11 @@ from policy import defaults
 from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
 from policy.profile import Profile
+from policy.resources import ResourceTable
 from reaper.criteria import JudgeSettings
 from reaper.limits import BrakeLimits, Limits
 from reaper.prometheus import PrometheusOptions
+from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
 from runtime.settings import Names, Seconds, Settings
 
 
@@ -127,6 +129,7 @@ class ReaperSettings(Settings):
         description="Accounts whose controller references count",
         examples=["system:serviceaccount:kubeflow:training-operator"],
     )
+    gpu_resources: ResourceRows = Field((), description=DESCRIPTION, examples=[EXAMPLE])
     contact: str = Field(
         "", description="Whom to ask, where the policy names nobody", examples=["gpu-help@example.org"]
     )
@@ -236,6 +239,10 @@ class ReaperSettings(Settings):
             matchers=self.matchers,
             limit_seconds=self.observe_limit,
         )
+
+    def table(self) -> ResourceTable:
+        """Gives the names of GPU resources."""
+        return table_of(self.gpu_resources)
 
     def limits(self) -> Limits:
         """Gives the numbers that bound planning."""

@@ -112,6 +112,7 @@ class Source(Struct, frozen=True):
         instance: Label of the part of the device: a MIG instance, a virtual device, a partition.
         virtual: Label that marks a value as one sharer's, not the device's; empty if there is none.
         uid: Label with the pod's UID, where the exporter is told to add it.
+        vendors: Whose devices it sees, as the table of resources names them.
         metrics: The table.
     """
 
@@ -123,6 +124,7 @@ class Source(Struct, frozen=True):
     instance: str = ""
     virtual: str = ""
     uid: str = ""
+    vendors: tuple[str, ...] = ("nvidia",)
 
     def forms_of(self, metric: Metric) -> tuple[Form, ...]:
         """The forms in which a metric is asked for: by workload, or for the device as a whole, or both."""
@@ -217,6 +219,7 @@ HAMI: Final = Source(
     forms=(EXPORTED, PLAIN),
     device=("device_uuid",),
     instance="vdevice_index",
+    vendors=("nvidia", "hami"),
     metrics=(
         _shared_percent("hami_container_device_utilization_ratio", "utilization"),
         _shared_percent("hami_host_gpu_utilization_ratio", "host-utilization", Role.HOST),
@@ -233,6 +236,7 @@ HAMI_LEGACY: Final = Source(
     forms=(Form("podnamespace", "podname", "ctrname"),),
     device=("deviceuuid",),
     instance="vdeviceid",
+    vendors=("nvidia", "hami"),
     metrics=(
         _shared_percent("Device_utilization_desc_of_container", "utilization"),
         _shared_percent("HostCoreUtilization", "host-utilization", Role.HOST),
@@ -260,12 +264,17 @@ AMD: Final = Source(
     forms=(EXPORTED, PLAIN),
     device=("hostname", "gpu_id"),
     instance="gpu_partition_id",
+    vendors=("amd",),
     # The prefix is the exporter's setting; both spellings are common.
     metrics=(*_amd(""), *_amd("amd_")),
 )
 
 SOURCES: Final = (DCGM, DCGM_1X, HAMI, HAMI_LEGACY, AMD)
 """Every exporter that is known, in the order of evidence."""
+
+
+SEEN_VENDORS: Final = frozenset(vendor for source in SOURCES for vendor in source.vendors)
+"""Vendors whose devices some source sees; of all others nothing is known, which never proves idleness."""
 
 
 def source_named(name: str) -> Source:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from policy.objects import Namespace, Pod
+from policy.resources import BUILT_IN_TABLE, ResourceTable
 from policy.terms import Terms
 from reaper.act import KubeActor
 from reaper.evidence import Verdict
@@ -34,9 +35,9 @@ STALE_SECONDS = 180.0
 """The API server sends a bookmark every minute: a watch that is silent for longer is not to be trusted."""
 
 
-def decode_pod(raw: msgspec.Raw) -> GpuPod | None:
+def decode_pod(raw: msgspec.Raw, table: ResourceTable = BUILT_IN_TABLE) -> GpuPod | None:
     """Reads a pod from the API server; None if it holds no GPU."""
-    return gpu_pod(msgspec.json.decode(raw, type=Pod))
+    return gpu_pod(msgspec.json.decode(raw, type=Pod), table)
 
 
 class World:
@@ -45,7 +46,8 @@ class World:
     def __init__(self, client: KubePort, settings: ReaperSettings, clock: Clock) -> None:
         self.client = client
         self.catalog = Catalog(client, clock=clock)
-        self.pods = WatchCache(client, PODS_PATH, decode_pod, clock=clock)
+        self._table = settings.table()
+        self.pods = WatchCache(client, PODS_PATH, self._decode, clock=clock)
         self.prometheus = HttpPrometheus(settings.prometheus(), clock.monotonic)
         self._settings = settings
         self._judging = settings.judging()
@@ -93,7 +95,7 @@ class World:
             if error.status != 404:
                 raise
             return None
-        return gpu_pod(pod)
+        return gpu_pod(pod, self._table)
 
     async def fresh_namespace(self, name: str) -> Namespace | None:
         """Reads a namespace; None if it is gone."""
@@ -103,6 +105,9 @@ class World:
             if error.status != 404:
                 raise
             return None
+
+    def _decode(self, raw: msgspec.Raw) -> GpuPod | None:
+        return decode_pod(raw, self._table)
 
     async def observe(self, terms: Collection[Terms], at: datetime) -> Observation:
         """Asks Prometheus for the windows and thresholds of these terms."""

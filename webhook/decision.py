@@ -24,6 +24,7 @@ class Outcome(StrEnum):
     NOT_CREATE = "NotCreate"
     NOT_OURS = "NotOurs"
     NOT_GPU = "NotGpu"
+    CLAIMS_UNRESOLVED = "ClaimsUnresolved"
     EXCLUDED = "Excluded"
     OPTED_OUT = "OptedOut"
     NAMESPACE_UNKNOWN = "NamespaceUnknown"
@@ -38,6 +39,9 @@ OUTCOMES: dict[Outcome, str] = {
     Outcome.NOT_CREATE: "The request creates nothing.",
     Outcome.NOT_OURS: "The object is of a kind that is admitted as it is.",
     Outcome.NOT_GPU: "The object asks for no GPU.",
+    Outcome.CLAIMS_UNRESOLVED: (
+        "What its resource claims hold is not known: it was admitted as it is, and ResourceQuota counts them."
+    ),
     Outcome.EXCLUDED: "The namespace is excluded by configuration.",
     Outcome.OPTED_OUT: "The namespace is disabled.",
     Outcome.NAMESPACE_UNKNOWN: "The namespace was not seen in time; the object was admitted without terms.",
