@@ -16,6 +16,8 @@ SEED_EVICTION_POLICY: Final = "gpu-eviction-policy"
 SEED_NEVER: Final = "never"
 KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 KUEUE_MAX_EXEC_TIME: Final = "kueue.x-k8s.io/max-exec-time-seconds"
+KUEUE_PODS: Final = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset")
+"""Labels by which Kueue marks pods whose scheduling is its own affair."""
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 DEFAULT_EXCLUDED_NAMESPACES: Final[tuple[str, ...]] = (
     OWN_NAMESPACE,

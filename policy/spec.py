@@ -111,6 +111,11 @@ class Scheduling(Struct, frozen=True):
     node_selector: Mapping[str, str] = {}
     node_affinity: Mapping[str, Any] | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether pods get nothing of it."""
+        return not (self.priority_class_name or self.tolerations or self.node_selector or self.node_affinity)
+
 
 class Images(Struct, frozen=True):
     """The image references that pods may use; None is all."""

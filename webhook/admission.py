@@ -16,7 +16,7 @@ from webhook.patch import ANNOTATIONS_LIMIT_BYTES, annotations_bytes
 from webhook.review import JOB, POD, Request
 from webhook.scene import AdmissionSettings, World
 from webhook.settle import SIGNATURE, Settled, settle_job
-from webhook.subject import Memory, Subject, classify, find_subject, settled_pod
+from webhook.subject import Memory, Subject, annotations_of, classify, find_subject, settled_pod
 from webhook.warnings import fit_warning
 
 AS_IT_IS = Allowed()
@@ -37,7 +37,8 @@ def mutate_pod(request: Request, world: World, settings: AdmissionSettings, memo
     """Decides what a pod gets."""
     if request.object is None:
         return left_alone(Outcome.NOT_GPU)
-    subject = find_subject(request, request.object.spec, world, settings, memory)
+    annotations = annotations_of(request.object)
+    subject = find_subject(request, request.object.spec, world, settings, memory, annotations)
     if isinstance(subject, Outcome):
         return left_alone(subject)
     pod = request.object.pod()
@@ -53,7 +54,8 @@ def mutate_job(request: Request, world: World, settings: AdmissionSettings, memo
         return left_alone(Outcome.NOT_GPU)
     job = request.object.job()
     template = job.spec.template
-    subject = find_subject(request, template.spec if template else None, world, settings, memory)
+    spec = template.spec if template else None
+    subject = find_subject(request, spec, world, settings, memory, annotations_of(template))
     if isinstance(subject, Outcome):
         return left_alone(subject)
     policy, scene = subject.selected.policy, subject.scene
@@ -63,10 +65,16 @@ def mutate_job(request: Request, world: World, settings: AdmissionSettings, memo
         request.namespace,
         ClassSettings(settings.trusted_controllers, policy.classes.creators),
     )
-    own = own_job(job, metadata_exists=request.object.metadata is not None)
+    template_metadata = (template.metadata if template else None) or ObjectMeta()
+    own = own_job(
+        job,
+        metadata_exists=request.object.metadata is not None,
+        requester=subject.requester(
+            template_metadata.labels or job.metadata.labels, template_metadata.annotations
+        ),
+    )
     key = (own, controller.standing, controller.reference is None, scene)
     settled = memory.settled.get(key, (policy,), lambda: settle_job(own, controller, policy, scene))
-    template_metadata = (template.metadata if template else None) or ObjectMeta()
     fits = _fits(job.metadata.annotations, settled.growth) and _fits(
         template_metadata.annotations, settled.template_growth
     )

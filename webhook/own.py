@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from policy.keys import (
+    KUEUE_MAX_EXEC_TIME,
     KUEUE_QUEUE_NAME,
     REAPER_ONLY,
     SEED_EVICTION_POLICY,
@@ -19,12 +20,22 @@ from policy.keys import (
     Label,
 )
 from policy.objects import Job, ObjectMeta, Pod
+from webhook.scheduling import OwnScheduling
 
-OWN_LABELS: tuple[str, ...] = tuple(str(key) for key in (Label.POLICY, Label.CLASS, *TERM_LABELS))
-"""The labels that admission writes."""
+OWN_LABELS: tuple[str, ...] = tuple(
+    str(key) for key in (Label.POLICY, Label.CLASS, *TERM_LABELS, KUEUE_MAX_EXEC_TIME)
+)
+"""The labels that admission writes; the last one only on what Kueue manages."""
 
 OWN_ANNOTATIONS: tuple[str, ...] = tuple(
-    str(key) for key in (Annotation.DEADLINE, Annotation.DEADLINE_SECONDS, Annotation.ASKED, *REAPER_ONLY)
+    str(key)
+    for key in (
+        Annotation.REQUESTED_BY,
+        Annotation.DEADLINE,
+        Annotation.DEADLINE_SECONDS,
+        Annotation.ASKED,
+        *REAPER_ONLY,
+    )
 )
 """The annotations that admission writes or removes."""
 
@@ -54,44 +65,59 @@ class OwnMetadata(msgspec.Struct, frozen=True):
 
 
 class OwnPod(msgspec.Struct, frozen=True):
-    """The part of a pod that concerns us; `deadline` in seconds."""
+    """The part of a pod that concerns us; `deadline` in seconds.
+
+    `requester` is who asked for it, as it shall be written. `scheduling` is None where no policy or none of
+    ours may touch it.
+    """
 
     metadata: OwnMetadata
     deadline: int | None = None
     queued: bool = False
+    requester: str | None = None
+    scheduling: OwnScheduling | None = None
 
 
 class OwnJob(msgspec.Struct, frozen=True):
-    """The part of a Job that concerns us; deadlines in seconds."""
+    """The part of a Job that concerns us; deadlines in seconds, `requester` as for pods."""
 
     metadata: OwnMetadata
     template: OwnMetadata
     deadline: int | None = None
     template_deadline: int | None = None
     queued: bool = False
+    requester: str | None = None
 
 
-def own_pod(pod: Pod, *, metadata_exists: bool = True) -> OwnPod:
+def own_pod(
+    pod: Pod,
+    *,
+    metadata_exists: bool = True,
+    requester: str | None = None,
+    scheduling: OwnScheduling | None = None,
+) -> OwnPod:
     """Reduces a pod."""
-    metadata = _own_metadata(pod.metadata, OWN_LABELS, exists=metadata_exists)
-    return OwnPod(metadata, pod.spec.active_deadline_seconds, _is_queued(pod.metadata))
+    metadata = own_metadata(pod.metadata, OWN_LABELS, exists=metadata_exists)
+    deadline = pod.spec.active_deadline_seconds
+    return OwnPod(metadata, deadline, is_queued(pod.metadata), requester, scheduling)
 
 
-def own_job(job: Job, *, metadata_exists: bool = True) -> OwnJob:
-    """Reduces a Job; its template's labels are only read, by whoever creates its pods."""
+def own_job(job: Job, *, metadata_exists: bool = True, requester: str | None = None) -> OwnJob:
+    """Reduces a Job; its template's labels are only read, for what its pods will get."""
     template = job.spec.template
     template_metadata = template.metadata if template is not None else None
     template_spec = template.spec if template is not None else None
     return OwnJob(
-        _own_metadata(job.metadata, (), exists=metadata_exists),
-        _own_metadata(template_metadata or ObjectMeta(), (), exists=template_metadata is not None),
+        own_metadata(job.metadata, (KUEUE_MAX_EXEC_TIME,), exists=metadata_exists),
+        own_metadata(template_metadata or ObjectMeta(), OWN_LABELS, exists=template_metadata is not None),
         job.spec.active_deadline_seconds,
         template_spec.active_deadline_seconds if template_spec is not None else None,
-        _is_queued(job.metadata),
+        is_queued(job.metadata),
+        requester,
     )
 
 
-def _own_metadata(metadata: ObjectMeta, labels: Sequence[str], *, exists: bool) -> OwnMetadata:
+def own_metadata(metadata: ObjectMeta, labels: Sequence[str], *, exists: bool = True) -> OwnMetadata:
     """Keeps the keys that concern us, in a fixed order."""
     return OwnMetadata(
         None if metadata.labels is None else _pick(metadata.labels, labels),
@@ -105,6 +131,6 @@ def _pick(values: Mapping[str, str], keys: Sequence[str]) -> Pairs:
     return tuple([(key, values[key]) for key in keys if key in values])
 
 
-def _is_queued(metadata: ObjectMeta) -> bool:
+def is_queued(metadata: ObjectMeta) -> bool:
     """Whether Kueue manages the object."""
     return metadata.labels is not None and KUEUE_QUEUE_NAME in metadata.labels

@@ -39,7 +39,7 @@ def make_patch(before: Document, after: Document) -> tuple[PatchOperation, ...]:
     Raises:
         UnfitPatchError: they do not, or a label or annotation would be invalid.
     """
-    _check_metadata(after)
+    _check_metadata(after, before)
     return tuple(
         {"op": step.op, "path": step.path}
         if step.keys is None
@@ -164,18 +164,23 @@ def annotations_bytes(annotations: Mapping[str, str] | None) -> int:
     return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
 
 
-def _check_metadata(document: Document) -> None:
-    """Refuses label values, and sizes of annotations, that the API server would refuse, at any depth."""
+def _check_metadata(document: Document, before: Document) -> None:
+    """Refuses label values, and sizes of annotations, that the API server would refuse, at any depth.
+
+    Labels that are as they were are their sender's affair.
+    """
     for key, value in document.items():
         if not isinstance(value, Mapping):
             continue
+        old = before.get(key)
+        old = old if isinstance(old, Mapping) else {}
         if key == "labels":
-            _check_labels(value)
+            _check_labels({label: text for label, text in value.items() if old.get(label) != text})
         elif key == "annotations" and annotations_bytes(value) > ANNOTATIONS_LIMIT_BYTES:
             msg = f"annotations would exceed {ANNOTATIONS_LIMIT_BYTES} bytes"
             raise UnfitPatchError(msg)
         else:
-            _check_metadata(value)
+            _check_metadata(value, old)
 
 
 def _check_labels(labels: Mapping[str, Any]) -> None:

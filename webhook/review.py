@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from policy.classes import Creator
 from policy.objects import Job, JobSpec, JobTemplate, ObjectMeta, Pod, PodSpec, PodTemplate
+from policy.workloads import workload_kind
 from webhook.answers import API_VERSION
 from webhook.server import MalformedError
 
@@ -38,10 +41,19 @@ class UserInfo(msgspec.Struct, frozen=True):
 
 
 class ReviewedSpec(PodSpec, frozen=True, rename="camel"):
-    """The specification of a pod or, by its template, of a workload: one pass over the body reads either."""
+    """The specification of a pod or, by its template, of a workload: one pass over the body reads either.
+
+    What few policies look at stays unread text, empty where it is absent.
+    """
 
     template: PodTemplate | None = None
     job_template: JobTemplate | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    preemption_policy: str | None = None
+    tolerations: msgspec.Raw = msgspec.Raw()
+    node_selector: msgspec.Raw = msgspec.Raw()
+    affinity: msgspec.Raw = msgspec.Raw()
 
 
 class ReviewedObject(msgspec.Struct, frozen=True):
@@ -57,7 +69,15 @@ class ReviewedObject(msgspec.Struct, frozen=True):
     def job(self) -> Job:
         """The object as a Job."""
         spec = self.spec or NO_SPEC
-        return Job(self.metadata or NO_METADATA, JobSpec(spec.template, spec.active_deadline_seconds))
+        return Job(
+            self.metadata or NO_METADATA,
+            JobSpec(
+                spec.template,
+                spec.active_deadline_seconds,
+                parallelism=spec.parallelism,
+                completions=spec.completions,
+            ),
+        )
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,12 +95,46 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     old_object: ReviewedObject | None = None
 
 
+class WorkloadRequest(Request, frozen=True, rename="camel"):
+    """The request about a workload: `object` is what it shares with pods, `tree` all of it."""
+
+    tree: dict[str, Any] = {}
+
+
 class Review(msgspec.Struct, frozen=True, rename="camel"):
     """The envelope."""
 
     request: Request
     kind: str = ""
     api_version: str = ""
+
+
+class _TreeRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """A request whose object may have any form."""
+
+    uid: str
+    kind: Kind
+    operation: str
+    namespace: str = ""
+    name: str = ""
+    sub_resource: str = ""
+    user_info: UserInfo = UserInfo()
+    dry_run: bool | None = None
+    object: dict[str, Any] | None = None
+
+
+class _TreeReview(msgspec.Struct, frozen=True, rename="camel"):
+    """A review whose object may have any form."""
+
+    request: _TreeRequest
+    kind: str = ""
+    api_version: str = ""
+
+
+class _ObjectMetadata(msgspec.Struct, frozen=True):
+    """An object of which only the metadata is read."""
+
+    metadata: ObjectMeta | None = None
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -104,6 +158,7 @@ NO_SPEC = ReviewedSpec()
 
 _decoder = msgspec.json.Decoder(Review)
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
+_tree_decoder = msgspec.json.Decoder(_TreeReview)
 
 
 def read_request(body: bytes) -> Request:
@@ -119,10 +174,35 @@ def read_request(body: bytes) -> Request:
     if review.kind != REVIEW_KIND or review.api_version != API_VERSION:
         msg = f"expected {REVIEW_KIND} {API_VERSION}, got {review.kind[:40]!r} {review.api_version[:40]!r}"
         raise MalformedError(msg)
-    if not review.request.uid:
+    request = review.request
+    if not request.uid:
         msg = "request.uid: must not be empty"
         raise MalformedError(msg)
-    return review.request
+    if request.kind == POD or workload_kind(request.kind.group, request.kind.kind) is None:
+        return request
+    return _read_workload(body, request)
+
+
+def workload_request(request: Request, tree: dict[str, Any]) -> WorkloadRequest:
+    """The request about a workload, from one that names it and the plain JSON object.
+
+    Raises:
+        msgspec.ValidationError: its metadata has another form than all objects have.
+    """
+    fields = {name: getattr(request, name) for name in request.__struct_fields__}
+    fields["object"] = request.object or ReviewedObject(msgspec.convert(tree, _ObjectMetadata).metadata)
+    return WorkloadRequest(**fields, tree=tree)
+
+
+def _read_workload(body: bytes, request: Request) -> WorkloadRequest:
+    """Reads all of the object of a request that may have been read in part only."""
+    try:
+        found = _tree_decoder.decode(body).request
+        known = {name: getattr(found, name) for name in found.__struct_fields__ if name != "object"}
+        return workload_request(msgspec.structs.replace(request, **known), found.object or {})
+    except (msgspec.DecodeError, RecursionError) as error:
+        msg = f"not an AdmissionReview: {error}"
+        raise MalformedError(msg) from error
 
 
 def _read_other_kind(body: bytes, cause: Exception) -> Review:

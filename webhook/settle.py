@@ -10,10 +10,10 @@ from policy.asking import Replacement
 from policy.classes import ClassDecision, ControllerDecision
 from policy.spec import GPUPolicy
 from policy.terms import Terms
-from webhook.jobs import plan_job
+from webhook.jobs import job_remarks, plan_job
 from webhook.own import OwnJob, OwnMetadata, OwnPod
 from webhook.patch import UnfitPatchError, annotations_bytes, encode_patch, make_patch
-from webhook.pods import plan_pod, pod_remarks
+from webhook.pods import PodPlan, plan_pod, pod_remarks
 from webhook.scene import Scene
 from webhook.warnings import fit_warnings
 
@@ -48,18 +48,20 @@ def settle_pod(own: OwnPod, decision: ClassDecision, policy: GPUPolicy, scene: S
         _terms_sentence(terms, policy),
         *(str(replacement) for replacement in plan.admitted.replaced),
         _deadline_sentence(plan.deadline.value, plan.deadline.effective),
+        *_requester_sentences(own.requester),
+        *_scheduling_sentences(plan, policy, scene),
     )
     settled = Settled(
         deadline=str(plan.deadline.value),
         terms=terms,
         replaced=plan.admitted.replaced,
         reasons=reasons,
-        growth=_growth(own.metadata, plan.after.metadata),
+        growth=growth_of(own.metadata, plan.after.metadata),
         after=plan.after,
     )
     lasts = plan_pod(plan.after, decision, policy, scene).after == plan.after
     remarks = fit_warnings(SIGNATURE + remark for remark in pod_remarks(plan, policy, scene))
-    return _with_patch(settled, _pod_document(own), _pod_document(plan.after), remarks, lasts=lasts)
+    return with_patch(settled, _pod_document(own), _pod_document(plan.after), remarks, lasts=lasts)
 
 
 def settle_job(own: OwnJob, controller: ControllerDecision, policy: GPUPolicy, scene: Scene) -> Settled:
@@ -67,16 +69,19 @@ def settle_job(own: OwnJob, controller: ControllerDecision, policy: GPUPolicy, s
     plan = plan_job(own, controller, policy, scene)
     settled = Settled(
         deadline=str(plan.deadline.value),
-        reasons=(_deadline_sentence(plan.deadline.value, plan.deadline.effective),),
-        growth=_growth(own.metadata, plan.after.metadata),
-        template_growth=_growth(own.template, plan.after.template),
+        reasons=(
+            _deadline_sentence(plan.deadline.value, plan.deadline.effective),
+            *_requester_sentences(own.requester),
+        ),
+        growth=growth_of(own.metadata, plan.after.metadata),
+        template_growth=growth_of(own.template, plan.after.template),
     )
     lasts = plan_job(plan.after, controller, policy, scene).after == plan.after
-    remarks = fit_warnings([SIGNATURE + plan.deadline.warning] if plan.deadline.warning else [])
-    return _with_patch(settled, _job_document(own), _job_document(plan.after), remarks, lasts=lasts)
+    remarks = fit_warnings(SIGNATURE + remark for remark in job_remarks(plan, policy, scene))
+    return with_patch(settled, _job_document(own), _job_document(plan.after), remarks, lasts=lasts)
 
 
-def _with_patch(
+def with_patch(
     settled: Settled, before: dict[str, Any], after: dict[str, Any], remarks: tuple[str, ...], *, lasts: bool
 ) -> Settled:
     """Adds the patch and its warnings, or why there is none."""
@@ -103,7 +108,22 @@ def _deadline_sentence(value: str, seconds: int | None) -> str:
     return f"deadline: {value}" if seconds is None else f"deadline: {value}, {seconds} s"
 
 
-def _growth(before: OwnMetadata, after: OwnMetadata) -> int:
+def _requester_sentences(requester: str | None) -> tuple[str, ...]:
+    """Who asked, where somebody is known."""
+    return () if requester is None else (f"requested by {requester}",)
+
+
+def _scheduling_sentences(plan: PodPlan, policy: GPUPolicy, scene: Scene) -> tuple[str, ...]:
+    """What the policy sets of the pod's scheduling fields, and what it cannot set."""
+    wanted = policy.scheduling.priority_class_name
+    missing = wanted is not None and scene.priority_class is None
+    return (
+        *((f"scheduling: {', '.join(plan.scheduled)} set by the policy",) if plan.scheduled else ()),
+        *((f"PriorityClass {wanted} does not exist, so none is set",) if missing else ()),
+    )
+
+
+def growth_of(before: OwnMetadata, after: OwnMetadata) -> int:
     """How many bytes annotations gain; negative if they lose."""
     return annotations_bytes(dict(after.annotations or ())) - annotations_bytes(
         dict(before.annotations or ())
@@ -112,7 +132,8 @@ def _growth(before: OwnMetadata, after: OwnMetadata) -> int:
 
 def _pod_document(own: OwnPod) -> dict[str, Any]:
     """The projection of a pod, in the shape of a pod."""
-    document: dict[str, Any] = {"spec": _spec(own.deadline)}
+    scheduling = own.scheduling.document() if own.scheduling is not None else {}
+    document: dict[str, Any] = {"spec": {**_spec(own.deadline), **scheduling}}
     if own.metadata.exists:
         document["metadata"] = own.metadata.document()
     return document

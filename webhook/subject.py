@@ -6,19 +6,25 @@ from collections.abc import Mapping
 
 import msgspec
 
+from policy.claims import Claimed, claimed_by
 from policy.classes import ClassDecision, ClassSettings, class_of
 from policy.devices import Devices, devices_of
 from policy.keys import Enforcement, enforcement_of
-from policy.objects import Container, ObjectMeta, Pod, PodSpec
+from policy.objects import Container, Namespace, ObjectMeta, Pod, PodSpec, PodTemplate
+from policy.requester import Said, new_requester
+from policy.resources import ResourceTable
 from policy.selection import Selected, select
+from policy.spec import GPUPolicy
+from policy.vendors import KAI_READ
 from webhook.decision import Outcome
 from webhook.memo import Memo
 from webhook.own import own_pod
-from webhook.review import Request
+from webhook.review import Request, ReviewedObject
 from webhook.scene import AdmissionSettings, Scene, World
+from webhook.scheduling import own_scheduling
 from webhook.settle import Settled, settle_pod
 
-CREATE = "CREATE"
+CREATE, UPDATE = "CREATE", "UPDATE"
 
 
 class Memory:
@@ -27,7 +33,7 @@ class Memory:
     def __init__(self) -> None:
         self.devices: Memo[Devices] = Memo(1024)
         self.selected: Memo[Selected] = Memo(16384)
-        self.settled: Memo[Settled] = Memo(1024)
+        self.settled: Memo[Settled] = Memo(2048)
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -37,32 +43,78 @@ class Subject(msgspec.Struct, frozen=True):
     devices: Devices
     selected: Selected
     scene: Scene
+    settings: AdmissionSettings
+    namespace: Namespace
 
     @property
     def metadata(self) -> ObjectMeta | None:
         """The object's metadata, None where it has none."""
         return self.request.object.metadata if self.request.object is not None else None
 
+    def requester(
+        self, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None
+    ) -> str | None:
+        """Who asked for what carries these labels and annotations; None leaves it unknown."""
+        settings = self.settings
+        said = Said(labels, annotations, self.namespace.metadata.annotations)
+        username = self.request.user_info.username
+        return new_requester(username, said, settings.trusted_controllers, settings.requester_sources)
+
 
 def find_subject(
-    request: Request, spec: PodSpec | None, world: World, settings: AdmissionSettings, memory: Memory
+    request: Request,
+    spec: PodSpec | None,
+    world: World,
+    settings: AdmissionSettings,
+    memory: Memory,
+    annotations: Mapping[str, str] | None = None,
 ) -> Subject | Outcome:
-    """The subject of a review whose pods have the given specification, or why there is none."""
+    """The subject of a review whose pods have this specification and annotations, or why there is none."""
     if request.operation != CREATE or request.sub_resource:
         return Outcome.NOT_CREATE
+    return subject_of(request, spec, world, settings, memory, annotations)
+
+
+def annotations_of(carrier: ReviewedObject | PodTemplate | None) -> Mapping[str, str] | None:
+    """The annotations of a pod, or of the pods that a template makes."""
+    metadata = carrier.metadata if carrier is not None else None
+    return metadata.annotations if metadata is not None else None
+
+
+def subject_of(
+    request: Request,
+    spec: PodSpec | None,
+    world: World,
+    settings: AdmissionSettings,
+    memory: Memory,
+    annotations: Mapping[str, str] | None = None,
+) -> Subject | Outcome:
+    """The same, whatever the request does with the object."""
     if request.namespace in settings.excluded_namespaces:
         return Outcome.EXCLUDED
-    devices = _devices(spec, memory) if spec is not None else None
-    if devices is None or not devices.is_gpu:
+    if spec is None:
         return Outcome.NOT_GPU
+    claimed = claimed_in(request.namespace, spec, world, settings) if spec.resource_claims else None
+    devices = _devices(spec, annotations, claimed, settings.table, memory)
+    if not devices.is_gpu:
+        return Outcome.CLAIMS_UNRESOLVED if devices.unresolved else Outcome.NOT_GPU
     if world.namespace is None:
         return Outcome.NAMESPACE_UNKNOWN
     labels = world.namespace.metadata.labels
     enforcement = enforcement_of(labels)
     if enforcement is Enforcement.DISABLED:
         return Outcome.OPTED_OUT
-    scene = Scene(settings.profile, enforcement, world.scoped_quota)
-    return Subject(request, devices, _selected(request.namespace, labels, world, memory), scene)
+    selected = _selected(request.namespace, labels, world, memory)
+    scene = _scene(selected.policy, enforcement, world, settings)
+    return Subject(request, devices, selected, scene, settings, world.namespace)
+
+
+def _scene(policy: GPUPolicy, enforcement: Enforcement, world: World, settings: AdmissionSettings) -> Scene:
+    """What of settings and world an answer depends on."""
+    wanted, classes = policy.scheduling.priority_class_name, world.priority_classes
+    if wanted is None or wanted not in classes.names:
+        return Scene(settings.profile, enforcement, world.quotas.scoped)
+    return Scene(settings.profile, enforcement, world.quotas.scoped, wanted, classes.global_default)
 
 
 def classify(subject: Subject, pod: Pod, settings: AdmissionSettings) -> ClassDecision:
@@ -78,17 +130,42 @@ def classify(subject: Subject, pod: Pod, settings: AdmissionSettings) -> ClassDe
 
 def settled_pod(subject: Subject, pod: Pod, decision: ClassDecision, memory: Memory) -> Settled:
     """What follows for the subject, which is a pod."""
-    own = own_pod(pod, metadata_exists=subject.metadata is not None)
     policy, scene = subject.selected.policy, subject.scene
+    own = own_pod(
+        pod,
+        metadata_exists=subject.metadata is not None,
+        requester=subject.requester(pod.metadata.labels, pod.metadata.annotations),
+        scheduling=None if policy.scheduling.is_empty else own_scheduling(pod, decision),
+    )
     # Names and UIDs of controllers do not matter; with them hardly two pods would look alike.
     key = (own, decision.pod_class, decision.standing, decision.controller is None, decision.is_job, scene)
     return memory.settled.get(key, (policy,), lambda: settle_pod(own, decision, policy, scene))
 
 
-def _devices(spec: PodSpec, memory: Memory) -> Devices:
-    """What the pods hold, remembered by what their containers ask for."""
-    key = (_resources(spec.init_containers), _resources(spec.containers))
-    return memory.devices.get(key, (), lambda: devices_of(spec))
+def claimed_in(namespace: str, spec: PodSpec, world: World, settings: AdmissionSettings) -> Claimed:
+    """What the claims of a pod in a namespace hold, as far as the cluster's templates tell."""
+    return claimed_by(
+        spec.resource_claims, lambda name: world.claim_template(namespace, name), settings.table
+    )
+
+
+def _devices(
+    spec: PodSpec,
+    annotations: Mapping[str, str] | None,
+    claimed: Claimed | None,
+    table: ResourceTable,
+    memory: Memory,
+) -> Devices:
+    """What the pods hold, remembered by all that counting looks at."""
+    key = (
+        _resources(spec.init_containers),
+        _resources(spec.containers),
+        _pairs(spec.overhead),
+        spec.resources and (_pairs(spec.resources.limits), _pairs(spec.resources.requests)),
+        claimed,
+        tuple([annotations.get(name) for name in KAI_READ]) if annotations else None,
+    )
+    return memory.devices.get(key, (table,), lambda: devices_of(spec, annotations, table, claimed))
 
 
 def _resources(containers: tuple[Container, ...] | None) -> tuple[object, ...]:
@@ -102,6 +179,7 @@ def _resources(containers: tuple[Container, ...] | None) -> tuple[object, ...]:
                 container.restart_policy,
                 _pairs(container.resources.limits),
                 _pairs(container.resources.requests),
+                container.resources.claims,
             )
             for container in containers or ()
         ]

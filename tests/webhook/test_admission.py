@@ -28,7 +28,8 @@ TERMS = {
     f"{P}idle-grace": "30m",
     f"{P}idle-warm-up": "30m",
 }
-INJECTED = {f"{P}deadline": "injected", f"{P}deadline-seconds": "604800"}
+ASKED_BY = {f"{P}requested-by": "dev-a"}
+INJECTED = {f"{P}deadline": "injected", f"{P}deadline-seconds": "604800", **ASKED_BY}
 REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
 JOB_REFERENCE = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
 RS_CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
@@ -272,7 +273,7 @@ def test_without_a_policy_the_built_in_one_observes(door: Door, pod: MakePod) ->
     admitted, decision = door.admit(pod())
     assert decision.policy == "built-in"
     assert admitted["metadata"]["labels"][f"{P}idle-action"] == "observe"
-    assert admitted["metadata"]["annotations"] == {f"{P}deadline": "none: PolicyHasNone"}
+    assert admitted["metadata"]["annotations"] == {f"{P}deadline": "none: PolicyHasNone", **ASKED_BY}
     assert decision.warnings == ()
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 P = "gpu-tenure.io/"
 Object = dict[str, Any]
 Make = Callable[..., Object]
-MARKED = {f"{P}deadline": "job", f"{P}deadline-seconds": "604800"}
+ASKED_BY = {f"{P}requested-by": "dev-a"}
+MARKED = {f"{P}deadline": "job", f"{P}deadline-seconds": "604800", **ASKED_BY}
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 
 
@@ -87,7 +88,7 @@ def test_observe_says_what_would_be_on_the_job_and_its_pods(enforced: Door, job:
     assert decision.deadline == "would-inject"
     assert "activeDeadlineSeconds" not in admitted["spec"]
     marks = admitted["spec"]["template"]["metadata"]["annotations"]
-    assert marks == {f"{P}deadline": "would-inject"}
+    assert marks == {f"{P}deadline": "would-inject", **ASKED_BY}
 
 
 def test_with_pod_deadlines_the_job_has_none_and_each_pod_its_own(door: Door, job: Make, pod: Make) -> None:

@@ -21,6 +21,8 @@ from webhook.app import MUTATE, VALIDATE, Admission
 from webhook.metrics import WebhookMetrics
 from webhook.own import OWN_ANNOTATIONS, OWN_LABELS
 from webhook.patch import ANNOTATIONS_LIMIT_BYTES, LABEL_VALUE, annotations_bytes
+from webhook.review import UserInfo
+from webhook.rights import Right
 from webhook.scene import AdmissionSettings
 from webhook.server import MalformedError
 
@@ -171,17 +173,30 @@ class Known:
         return self.namespace(name)
 
 
+class Granted:
+    """Rights that are as they were drawn."""
+
+    def __init__(self, right: Right) -> None:
+        self._right = right
+
+    async def may_use(self, user: UserInfo, policy: str, namespace: str) -> Right:  # noqa: ARG002
+        """The same for everybody."""
+        return self._right
+
+
 doors = st.builds(
-    lambda spec, labels, profile: Admission(
+    lambda spec, labels, profile, right: Admission(
         Known(spec, labels),
         AdmissionSettings(profile=profile),
         WebhookMetrics(CollectorRegistry()),
         SystemClock(),
         0.0,
+        Granted(right),
     ),
     st.sampled_from(POLICIES),
     st.sampled_from([{}, {}, {f"{P}enforcement": "dry-run"}, {f"{P}enforcement": "disabled"}]),
     st.sampled_from(list(Profile)),
+    st.sampled_from(list(Right)),
 )
 
 
@@ -240,7 +255,12 @@ async def test_a_patch_applies_lasts_and_loses_nothing(door: Admission, obj: Any
         return
     # A Job's own labels are its user's affair; we write none there.
     written = admitted["metadata"].get("labels") or {} if obj["kind"] == "Pod" else {}
-    assert all(LABEL_VALUE.fullmatch(written[key]) for key in OWN_LABELS if key in written)
+    asked = (obj.get("metadata") or {}).get("labels") or {}
+    assert all(
+        LABEL_VALUE.fullmatch(written[key])
+        for key in OWN_LABELS
+        if key in written and written[key] != asked.get(key)
+    )
     assert annotations_bytes(admitted["metadata"].get("annotations")) <= ANNOTATIONS_LIMIT_BYTES
 
 
