@@ -64,6 +64,7 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     from runtime.ops import OpsServer
     from webhook.app import Admission, Webhook, keep_certificate
     from webhook.metrics import WebhookMetrics
+    from webhook.rights import Rights
     from webhook.tls import ServingCertificate
 
     clock = SystemClock()
@@ -73,9 +74,9 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     metrics = WebhookMetrics(REGISTRY)
     async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
         catalog = Catalog(client, clock=clock)
-        admission = Admission(
-            catalog, settings.admission(), metrics, clock, settings.namespace_wait_milliseconds / 1000
-        )
+        rights = Rights(client, clock, settings.rights(), metrics.right_checked)
+        wait_seconds = settings.namespace_wait_milliseconds / 1000
+        admission = Admission(catalog, settings.admission(), metrics, clock, wait_seconds, rights)
         process = Webhook(admission, settings.limits(), metrics)
         ready = {"catalog": catalog.not_ready, "server": process.not_ready}
         background = {"catalog": catalog.run()}

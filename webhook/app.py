@@ -9,13 +9,17 @@ from typing import Protocol
 import structlog
 
 from policy.objects import Namespace
+from policy.resourcequota import NO_QUOTAS, NamespaceQuotas
+from policy.scheduling import PriorityClasses
 from policy.selection import PolicySet
 from runtime.clock import Clock, Sleep
 from webhook.admission import mutate
 from webhook.answers import Denied, encode_answer
 from webhook.decision import OUTCOMES, Decision, Outcome
+from webhook.images import images_stage
 from webhook.metrics import WebhookMetrics
 from webhook.review import Request, read_request
+from webhook.rights_stage import RightsPort, rights_stage
 from webhook.scene import AdmissionSettings, World
 from webhook.server import Limits, Reviewer, ReviewServer
 from webhook.stages import Stage
@@ -52,11 +56,34 @@ class Known(Protocol):
         ...
 
 
+class Around(Protocol):
+    """What else of the cluster counts; webhook.surroundings.Surroundings has it."""
+
+    @property
+    def priority_classes(self) -> PriorityClasses:
+        """All PriorityClasses."""
+        ...
+
+    def quotas(self, namespace: str) -> NamespaceQuotas:
+        """What the ResourceQuotas of a namespace mean."""
+        ...
+
+
+class NothingAround:
+    """No ResourceQuotas and no PriorityClasses."""
+
+    priority_classes = PriorityClasses()
+
+    def quotas(self, namespace: str) -> NamespaceQuotas:  # noqa: ARG002 - there are none anywhere
+        """None in any namespace."""
+        return NO_QUOTAS
+
+
 Decide = Callable[[Request, World], Awaitable[Decision]]
 
 
 class Admission:
-    """Answers reviews from what the caches hold; no call of the API leaves from here."""
+    """Answers reviews from what the caches hold; the validating path alone may ask the API server."""
 
     def __init__(
         self,
@@ -65,15 +92,22 @@ class Admission:
         metrics: WebhookMetrics,
         clock: Clock,
         namespace_wait_seconds: float,
+        rights: RightsPort,
+        around: Around | None = None,
     ) -> None:
         self._known = known
+        self._around: Around = around or NothingAround()
         self._settings = settings
         self._metrics = metrics
         self._clock = clock
         self._wait_seconds = namespace_wait_seconds
         self._memory = Memory()
-        # Rights, images and quota follow here, in this order.
-        self._stages: Sequence[Stage] = (terms_stage(self._memory),)
+        # Quota comes last.
+        self._stages: Sequence[Stage] = (
+            terms_stage(self._memory),
+            rights_stage(rights, settings),
+            images_stage,
+        )
 
     def routes(self) -> dict[str, Reviewer]:
         """The paths that the API server is told of."""

@@ -43,12 +43,19 @@ class WebhookMetrics:
         self._exceeding = Tally(
             f"{PREFIX}_terms_exceeding", "Terms beyond the policy that arrived at validation.", ["term"]
         )
+        self._rights = Tally(
+            f"{PREFIX}_rights_checks", "Questions for the right to use a policy.", ["result"]
+        )
         parts = (self._reviews, self._seconds, self._errors, self._pods, self._deadlines)
-        registry.register(Tallies((*parts, self._replaced, self._missing, self._exceeding)))
+        registry.register(Tallies((*parts, self._replaced, self._missing, self._exceeding, self._rights)))
 
     def failed(self, status: HTTPStatus) -> None:
         """Counts an answer with an error status."""
         self._errors.add(str(status.value))
+
+    def right_checked(self, result: str) -> None:
+        """Counts an answer to whether somebody may use a policy."""
+        self._rights.add(result)
 
     def reviewed(self, path: str, decision: Decision, *, dry_run: bool, seconds: float) -> None:
         """Counts one decision and how long it took."""

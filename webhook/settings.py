@@ -12,7 +12,9 @@ from policy import defaults
 from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
 from policy.profile import Profile
+from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
 from runtime.settings import Names, Seconds, Settings
+from webhook.rights import RightsLimits
 from webhook.scene import AdmissionSettings
 from webhook.server import Limits
 
@@ -20,6 +22,7 @@ ENV_PREFIX = "GPU_TENURE_WEBHOOK_"
 Port = Annotated[int, Field(ge=0, le=65535)]
 Wait = Annotated[Seconds, Field(ge=0)]
 _LIMITS = Limits()
+_RIGHTS = RightsLimits()
 
 
 class WebhookSettings(Settings):
@@ -50,12 +53,25 @@ class WebhookSettings(Settings):
         description="Accounts whose controller references count",
         examples=["system:serviceaccount:kubeflow:training-operator"],
     )
+    gpu_resources: ResourceRows = Field((), description=DESCRIPTION, examples=[EXAMPLE])
     namespace_wait_milliseconds: int = Field(
         round(defaults.NAMESPACE_WAIT_SECONDS * 1000),
         ge=0,
         le=1000,
         description="How long a review waits for the watch to bring a new namespace",
         examples=["250"],
+    )
+    rights_cache: Annotated[Seconds, Field(ge=0, le=300)] = Field(
+        round(_RIGHTS.allowed_seconds),
+        description="How long a right to use a policy counts after it was seen",
+        examples=["10s"],
+    )
+    rights_timeout_milliseconds: int = Field(
+        round(_RIGHTS.timeout_seconds * 1000),
+        ge=100,
+        le=10_000,
+        description="How long to wait for the API server to tell a right; less than its own time-out",
+        examples=["1000"],
     )
     body_limit_bytes: int = Field(
         _LIMITS.body_bytes, ge=1024, description="The largest review", examples=["7340032"]
@@ -95,7 +111,17 @@ class WebhookSettings(Settings):
     def admission(self) -> AdmissionSettings:
         """The part that decisions depend on; our own namespace is always left alone."""
         excluded = frozenset((*self.excluded_namespaces, OWN_NAMESPACE))
-        return AdmissionSettings(self.profile, excluded, self.trusted_controllers)
+        return AdmissionSettings(
+            self.profile, excluded, self.trusted_controllers, table=table_of(self.gpu_resources)
+        )
+
+    def rights(self) -> RightsLimits:
+        """The part that asking for rights keeps to; a refusal is never remembered longer than a right."""
+        return RightsLimits(
+            allowed_seconds=self.rights_cache,
+            denied_seconds=min(self.rights_cache, _RIGHTS.denied_seconds),
+            timeout_seconds=self.rights_timeout_milliseconds / 1000,
+        )
 
     def limits(self) -> Limits:
         """The part that the server keeps to."""

@@ -12,13 +12,16 @@ from policy.keys import Annotation, Label, short_name
 from webhook.admission import left_alone
 from webhook.answers import Denied
 from webhook.decision import Decision, Outcome
+from webhook.images import images_stage
 from webhook.own import OwnPod, own_pod
 from webhook.review import POD, Request
 from webhook.scene import AdmissionSettings, World
 from webhook.stages import PASSED, Checked, Finding, Stage, run_stages
-from webhook.subject import Memory, classify, find_subject, settled_pod
+from webhook.subject import UPDATE, Memory, annotations_of, classify, find_subject, settled_pod, subject_of
 
 DEADLINE = short_name(Annotation.DEADLINE)
+IMAGE_PLACES = ("", "ephemeralcontainers")
+"""Subresources of pods by which images change: the pod itself, and its ephemeral containers."""
 _RECORDS = (str(Label.POLICY), str(Label.CLASS))
 
 
@@ -29,12 +32,17 @@ async def validate(
     memory: Memory,
     stages: Sequence[Stage],
 ) -> Decision:
-    """Decides about a created pod; anything else is admitted as it is."""
+    """Decides about a created pod, or one whose images change; anything else is admitted as it is."""
     if request.kind != POD or request.object is None:
         return left_alone(Outcome.NOT_OURS)
-    subject = find_subject(request, request.object.spec, world, settings, memory)
+    changes = request.operation == UPDATE and request.sub_resource in IMAGE_PLACES
+    find = subject_of if changes else find_subject
+    annotations = annotations_of(request.object)
+    subject = find(request, request.object.spec, world, settings, memory, annotations)
     if isinstance(subject, Outcome):
         return left_alone(subject)
+    if changes:
+        stages = (images_stage,)
     pod = request.object.pod()
     decision = classify(subject, pod, settings)
     summary = await run_stages(stages, Checked(subject, pod, decision))

@@ -16,6 +16,8 @@ from policy.selection import PolicySet
 from runtime.clock import SystemClock
 from webhook.app import MUTATE, VALIDATE, Admission, Webhook, keep_certificate
 from webhook.metrics import WebhookMetrics
+from webhook.review import UserInfo
+from webhook.rights import Right
 from webhook.server import Limits
 from webhook.tls import ServingCertificate
 
@@ -53,6 +55,15 @@ class Caches:
         return self.namespace(name)
 
 
+class Nobody:
+    """Rights that nobody has."""
+
+    async def may_use(self, user: UserInfo, policy: str, namespace: str) -> Right:
+        """Denied."""
+        assert (user.username, policy, namespace) == ("dev-a", "default", "team-a")
+        return Right.DENIED
+
+
 class App:
     """A composed webhook."""
 
@@ -61,7 +72,7 @@ class App:
         self.caches = Caches(door)
         self.registry = CollectorRegistry()
         self.metrics = WebhookMetrics(self.registry)
-        self.admission = Admission(self.caches, door.settings(), self.metrics, SystemClock(), 0.25)
+        self.admission = Admission(self.caches, door.settings(), self.metrics, SystemClock(), 0.25, Nobody())
 
     async def post(self, path: str, obj: Object) -> Object:
         """Sends a review past the server and gives the response."""

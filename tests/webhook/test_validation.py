@@ -123,7 +123,9 @@ async def test_a_refusal_ends_the_stages_and_keeps_earlier_remarks(enforced: Doo
 @pytest.mark.parametrize(
     ("change", "outcome"),
     [
-        pytest.param({"operation": "UPDATE"}, Outcome.NOT_CREATE, id="updates"),
+        pytest.param(
+            {"operation": "UPDATE", "sub_resource": "status"}, Outcome.NOT_CREATE, id="updates of the status"
+        ),
         pytest.param({"namespace": "kube-system"}, Outcome.EXCLUDED, id="excluded namespaces"),
         pytest.param(
             {"namespace_labels": {f"{P}enforcement": "disabled"}}, Outcome.OPTED_OUT, id="disabled namespaces"
