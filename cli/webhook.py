@@ -65,6 +65,7 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     from webhook.app import Admission, Webhook, keep_certificate
     from webhook.metrics import WebhookMetrics
     from webhook.rights import Rights
+    from webhook.surroundings import Surroundings
     from webhook.tls import ServingCertificate
 
     clock = SystemClock()
@@ -76,10 +77,15 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
         catalog = Catalog(client, clock=clock)
         rights = Rights(client, clock, settings.rights(), metrics.right_checked)
         wait_seconds = settings.namespace_wait_milliseconds / 1000
-        admission = Admission(catalog, settings.admission(), metrics, clock, wait_seconds, rights)
+        around = Surroundings(client, clock=clock)
+        admission = Admission(catalog, settings.admission(), metrics, clock, wait_seconds, rights, around)
         process = Webhook(admission, settings.limits(), metrics)
-        ready = {"catalog": catalog.not_ready, "server": process.not_ready}
-        background = {"catalog": catalog.run()}
+        ready = {
+            "catalog": catalog.not_ready,
+            "surroundings": around.not_ready,
+            "server": process.not_ready,
+        }
+        background = {"catalog": catalog.run(), "surroundings": around.run()}
         if certificate is not None:
             background["certificate"] = keep_certificate(certificate)
         async with OpsServer(settings.ops_host, settings.ops_port, ready=ready):

@@ -144,8 +144,9 @@ class Admission:
 
     def _world(self, namespace: str) -> World:
         """What the caches hold now; before they are complete no namespace counts as known."""
-        known = self._known
-        return World(known.policies, known.namespace(namespace) if known.synced else None)
+        known, around = self._known, self._around
+        found = known.namespace(namespace) if known.synced else None
+        return World(known.policies, found, around.quotas(namespace), around.priority_classes)
 
 
 class Webhook:

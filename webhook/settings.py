@@ -6,12 +6,13 @@ import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from policy import defaults
 from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
 from policy.profile import Profile
+from policy.requester import parse_source
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
 from runtime.settings import Names, Seconds, Settings
 from webhook.rights import RightsLimits
@@ -23,6 +24,13 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 Wait = Annotated[Seconds, Field(ge=0)]
 _LIMITS = Limits()
 _RIGHTS = RightsLimits()
+
+
+def _are_sources(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuses a source of another form."""
+    for text in texts:
+        parse_source(text)
+    return texts
 
 
 class WebhookSettings(Settings):
@@ -54,6 +62,11 @@ class WebhookSettings(Settings):
         examples=["system:serviceaccount:kubeflow:training-operator"],
     )
     gpu_resources: ResourceRows = Field((), description=DESCRIPTION, examples=[EXAMPLE])
+    requester_sources: Annotated[Names, AfterValidator(_are_sources)] = Field(
+        (),
+        description="Creators that act for others, and where they say for whom",
+        examples=["system:serviceaccount:hub:hub=annotation:hub.jupyter.org/username"],
+    )
     namespace_wait_milliseconds: int = Field(
         round(defaults.NAMESPACE_WAIT_SECONDS * 1000),
         ge=0,
@@ -112,7 +125,11 @@ class WebhookSettings(Settings):
         """The part that decisions depend on; our own namespace is always left alone."""
         excluded = frozenset((*self.excluded_namespaces, OWN_NAMESPACE))
         return AdmissionSettings(
-            self.profile, excluded, self.trusted_controllers, table=table_of(self.gpu_resources)
+            self.profile,
+            excluded,
+            self.trusted_controllers,
+            table=table_of(self.gpu_resources),
+            requester_sources=tuple(map(parse_source, self.requester_sources)),
         )
 
     def rights(self) -> RightsLimits:
