@@ -20,6 +20,7 @@ COMMANDS = {
     "unpause": ("cli.pause", "unpause"),
     "webhook": ("cli.webhook", "webhook"),
     "reaper": ("cli.reaper", "reaper"),
+    "quota": ("cli.quota", "quota"),
     "sandbox": ("cli.sandbox", "app"),
 }
 

@@ -29,6 +29,9 @@ def webhook(  # noqa: PLR0913, PLR0917 - one argument per flag
     trusted_controllers: Annotated[
         str | None, typer.Option(help="Accounts whose controller references count, separated by commas.")
     ] = None,
+    quotas: Annotated[
+        bool | None, typer.Option("--quotas/--no-quotas", help="Keep to GPUQuotas (no).", show_default=False)
+    ] = None,
     drain: Annotated[str | None, typer.Option(help="How long to go on serving after SIGTERM (8s).")] = None,
     log_format: Annotated[str | None, typer.Option(help="auto (default), json or console.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info (default), warning or error.")] = None,
@@ -64,6 +67,8 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     from runtime.ops import OpsServer
     from webhook.app import Admission, Webhook, keep_certificate
     from webhook.metrics import WebhookMetrics
+    from webhook.quota_metrics import QuotaMetrics
+    from webhook.quota_stage import build_quota_stage
     from webhook.rights import Rights
     from webhook.surroundings import Surroundings
     from webhook.tls import ServingCertificate
@@ -77,15 +82,23 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
         catalog = Catalog(client, clock=clock)
         rights = Rights(client, clock, settings.rights(), metrics.right_checked)
         wait_seconds = settings.namespace_wait_milliseconds / 1000
-        around = Surroundings(client, clock=clock)
+        around = Surroundings(client, clock=clock, table=settings.admission().table)
         admission = Admission(catalog, settings.admission(), metrics, clock, wait_seconds, rights, around)
+        background = {"catalog": catalog.run(), "surroundings": around.run()}
         process = Webhook(admission, settings.limits(), metrics)
         ready = {
             "catalog": catalog.not_ready,
             "surroundings": around.not_ready,
             "server": process.not_ready,
         }
-        background = {"catalog": catalog.run(), "surroundings": around.run()}
+        if settings.quotas:
+            table, measure = settings.admission().table, QuotaMetrics(REGISTRY)
+            book, stage = build_quota_stage(
+                client, clock, lambda name: around.quotas(name).rooms, table.weight_of, measure
+            )
+            admission.keep_quotas(stage)
+            ready["quotas"] = book.not_ready
+            background["quotas"] = book.run()
         if certificate is not None:
             background["certificate"] = keep_certificate(certificate)
         async with OpsServer(settings.ops_host, settings.ops_port, ready=ready):

@@ -9,6 +9,7 @@ from typing import Protocol
 import structlog
 
 from policy.objects import Namespace
+from policy.profile import Profile
 from policy.resourcequota import NO_QUOTAS, NamespaceQuotas
 from policy.scheduling import PriorityClasses
 from policy.selection import PolicySet
@@ -18,6 +19,7 @@ from webhook.answers import Denied, encode_answer
 from webhook.decision import OUTCOMES, Decision, Outcome
 from webhook.images import images_stage
 from webhook.metrics import WebhookMetrics
+from webhook.quota_words import try_again
 from webhook.review import Request, read_request
 from webhook.rights_stage import RightsPort, rights_stage
 from webhook.scene import AdmissionSettings, World
@@ -102,12 +104,17 @@ class Admission:
         self._clock = clock
         self._wait_seconds = namespace_wait_seconds
         self._memory = Memory()
-        # Quota comes last.
+        self._keeps_quotas = False
         self._stages: Sequence[Stage] = (
             terms_stage(self._memory),
             rights_stage(rights, settings),
             images_stage,
         )
+
+    def keep_quotas(self, stage: Stage) -> None:
+        """Lets in only what fits into its quotas; this check comes last, and before anything is served."""
+        self._stages = (*self._stages, stage)
+        self._keeps_quotas = True
 
     def routes(self) -> dict[str, Reviewer]:
         """The paths that the API server is told of."""
@@ -124,6 +131,14 @@ class Admission:
         """Decides whether a new object may be stored."""
         return await validate(request, world, self._settings, self._memory, self._stages)
 
+    def _unless_quotas(self, path: str, decision: Decision) -> Decision:
+        """The decision about a pod of an unknown namespace: quotas that may select it cannot be kept."""
+        strict = self._keeps_quotas and self._settings.profile is Profile.ENFORCE
+        if path != VALIDATE or decision.outcome is not Outcome.NAMESPACE_UNKNOWN or not strict:
+            return decision
+        refusal = try_again("the namespace is not known yet, nor are its quotas")
+        return Decision(outcome=Outcome.REFUSED, answer=refusal, reasons=(refusal.message,))
+
     def _reviewer(self, path: str, decide: Decide) -> Reviewer:
         """Makes the function that answers one path."""
 
@@ -134,7 +149,7 @@ class Admission:
             if decision.outcome is Outcome.NAMESPACE_UNKNOWN:
                 # A namespace may be newer than the watch: worth a moment, but never more than that.
                 await self._known.wait_namespace(request.namespace, self._wait_seconds)
-                decision = await decide(request, self._world(request.namespace))
+                decision = self._unless_quotas(path, await decide(request, self._world(request.namespace)))
             seconds = self._clock.monotonic() - begun
             self._metrics.reviewed(path, decision, dry_run=bool(request.dry_run), seconds=seconds)
             _tell(path, request, decision)

@@ -67,6 +67,9 @@ class WebhookSettings(Settings):
         description="Creators that act for others, and where they say for whom",
         examples=["system:serviceaccount:hub:hub=annotation:hub.jupyter.org/username"],
     )
+    quotas: bool = Field(
+        False, description="Keep to GPUQuotas; their ledgers are counted by the component quota"
+    )
     namespace_wait_milliseconds: int = Field(
         round(defaults.NAMESPACE_WAIT_SECONDS * 1000),
         ge=0,

@@ -1,0 +1,55 @@
+"""Which namespaces a quota has counted: those that it selects, once no webhook can think otherwise. Pure.
+
+A webhook that has not yet seen a new quota or label lets pods in without a reservation. While a namespace
+is not in the ledger those that have seen it tell clients to come again, so a new one is listed only after
+both the watches and the reviews of that time have come to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from policy.gpuquota import GPUQuota
+from policy.keys import NAMESPACE_NAME
+from policy.ledger import Ledger
+from policy.objects import Namespace
+from policy.selection import selector_matches
+
+
+class Coverage:
+    """Remembers since when this leader has seen each namespace selected, in monotonic seconds."""
+
+    def __init__(self, settle_seconds: float) -> None:
+        self._settle = settle_seconds
+        self._since: dict[tuple[str, str], float] = {}
+
+    def namespaces(
+        self,
+        quota: GPUQuota,
+        ledger: Ledger,
+        namespaces: Iterable[Namespace],
+        fresh: Collection[str],
+        now: float,
+    ) -> tuple[str, ...]:
+        """The namespaces to count; `fresh` ones did not exist before, so nothing can be under way in them."""
+        listed: list[str] = []
+        for namespace in namespaces:
+            name = namespace.metadata.name or ""
+            key = (quota.uid, name)
+            labels = {NAMESPACE_NAME: name, **(namespace.metadata.labels or {})}
+            if not selector_matches(quota.namespace_selector, labels):
+                self._since.pop(key, None)
+                continue
+            since = self._since.setdefault(key, now)
+            if (
+                name in ledger.namespaces
+                or now - since >= self._settle
+                or self._is_fresh(name, ledger, fresh)
+            ):
+                listed.append(name)
+        return tuple(sorted(listed))
+
+    @staticmethod
+    def _is_fresh(name: str, ledger: Ledger, fresh: Collection[str]) -> bool:
+        """Whether the namespace is newer than a quota that has been counted before."""
+        return ledger.observed_generation > 0 and name in fresh
