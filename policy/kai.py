@@ -12,7 +12,7 @@ from msgspec import Struct
 from policy.errors import FieldError
 from policy.objects import PodSpec
 from policy.resources import IMPLIED, ResourceTable
-from policy.vendors import KAI_CONTAINER, KAI_DEVICES, KAI_FRACTION, KAI_MEMORY
+from policy.vendors import KAI_CONTAINER, KAI_DEVICES, KAI_FRACTION, KAI_MEMORY, KAI_PREFIX
 
 _FRACTION: Final = re.compile(r"[0-9]{0,3}(?:\.[0-9]{0,9})?", re.ASCII)
 _WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -23,7 +23,8 @@ class Part(Struct, frozen=True):
     """A part of one or several cards.
 
     Attributes:
-        counts: Thousandths of a card under `gpu-fraction`, mebibytes under `gpu-memory`; for all cards.
+        counts: Thousandths of a card under `kai.scheduler/gpu-fraction`, mebibytes under
+            `kai.scheduler/gpu-memory`; for all cards.
         spread: By how many the cards exceed the sum of their parts, rounded up.
         container: Who holds it, empty if the pod has no container.
     """
@@ -46,13 +47,13 @@ def part_of(
     if fraction is not None:
         milli = _thousandths(fraction, problems) * devices
         if milli:
-            counts[KAI_FRACTION] = milli
+            counts[f"{KAI_PREFIX}{KAI_FRACTION}"] = milli
             spread = max(0, devices - -(-milli // _MILLI))
     if memory is not None:
         mebibytes = _number(memory, KAI_MEMORY, problems) * devices
         if mebibytes:
-            counts[KAI_MEMORY] = mebibytes
-            counts |= {} if KAI_FRACTION in counts else {IMPLIED: devices}
+            counts |= {} if counts else {IMPLIED: devices}
+            counts[f"{KAI_PREFIX}{KAI_MEMORY}"] = mebibytes
     first = next((container.name for container in spec.containers or ()), "")
     return Part(counts, spread, annotations.get(KAI_CONTAINER) or first if counts else "")
 
@@ -60,7 +61,7 @@ def part_of(
 def _asked(annotations: Mapping[str, str], key: str, table: ResourceTable) -> str | None:
     """The value of an annotation, None if it is absent or the table takes its name out."""
     value = annotations.get(key)
-    return value if value is not None and table.known(key) is not None else None
+    return value if value is not None and table.known(f"{KAI_PREFIX}{key}") is not None else None
 
 
 def _thousandths(text: str, problems: list[FieldError]) -> int:

@@ -154,22 +154,23 @@ _KOORDINATOR: Final = (
 DEVICE_CLASS_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 """What follows the name of a device class in the name by which ResourceQuota counts its devices."""
 
+DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+"""What precedes it in the name by which containers ask for devices of a class without a claim."""
+
 _CLASSES: Final = (
-    (r"gpu\.nvidia\.com|vfio\.gpu\.nvidia\.com", "nvidia", Unit.DEVICE, "gpu.nvidia.com"),
-    (r"mig\.nvidia\.com", "nvidia", Unit.SLICE, "mig.nvidia.com"),
-    (r"gpu\.amd\.com", "amd", Unit.DEVICE, "gpu.amd.com"),
-    (r"gpu\.intel\.com", "intel", Unit.DEVICE, "gpu.intel.com"),
-    (r"gaudi\.intel\.com", "intel-gaudi", Unit.DEVICE, "gaudi.intel.com"),
-    (r"tpu\.google\.com", "google", Unit.DEVICE, "tpu.google.com"),
-    (r"neuron\.aws\.com", "aws", Unit.DEVICE, "neuron.aws.com"),
+    ("gpu.nvidia.com", "nvidia", Unit.DEVICE),
+    ("vfio.gpu.nvidia.com", "nvidia", Unit.DEVICE),
+    ("mig.nvidia.com", "nvidia", Unit.SLICE),
+    ("gpu.amd.com", "amd", Unit.DEVICE),
+    ("gpu.intel.com", "intel", Unit.DEVICE),
+    ("gaudi.intel.com", "gaudi", Unit.DEVICE),
+    ("tpu.google.com", "google", Unit.DEVICE),
+    ("neuron.aws.com", "aws", Unit.DEVICE),
 )
 _DRA: Final = tuple(
-    _row(vendor, unit, pattern, example)
-    for classes, vendor, unit, name in _CLASSES
-    for pattern, example in (
-        (rf"({classes})\.deviceclass\.resource\.k8s\.io/devices", f"{name}{DEVICE_CLASS_SUFFIX}"),
-        (rf"deviceclass\.resource\.kubernetes\.io/({classes})", f"deviceclass.resource.kubernetes.io/{name}"),
-    )
+    _row(vendor, unit, name)
+    for device_class, vendor, unit in _CLASSES
+    for name in (f"{device_class}{DEVICE_CLASS_SUFFIX}", f"{DEVICE_CLASS_PREFIX}{device_class}")
 )
 
 KAI_FRACTION: Final = "gpu-fraction"
@@ -177,14 +178,18 @@ KAI_MEMORY: Final = "gpu-memory"
 KAI_DEVICES: Final = "gpu-fraction-num-devices"
 KAI_CONTAINER: Final = "gpu-fraction-container-name"
 KAI_ANNOTATIONS: Final = (KAI_FRACTION, KAI_MEMORY)
-"""Annotations by which pods ask KAI for a part of a card; they stand in for resource names."""
+"""Annotations by which pods ask KAI for a part of a card."""
+
+KAI_PREFIX: Final = "kai.scheduler/"
+"""What precedes such a key where it stands among names of resources."""
 
 KAI_READ: Final = (*KAI_ANNOTATIONS, KAI_DEVICES, KAI_CONTAINER)
 """All annotations that counting looks at."""
 
 _KAI: Final = (
-    _row("kai", Unit.SHARE, KAI_FRACTION, whole=1000),
-    _row("kai", Unit.MEMORY, KAI_MEMORY),
+    # Thousandths of a card.
+    _row("kai", Unit.SHARE, f"{KAI_PREFIX}{KAI_FRACTION}", whole=1000),
+    _row("kai", Unit.MEMORY, f"{KAI_PREFIX}{KAI_MEMORY}"),
 )
 
 NOTHING: Final = _row(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import ssl
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from certs.issue import issue_ca, issue_leaf
 from sandbox.api import PATCH_TYPES, Reply
 from sandbox.binaries import ensure
 from sandbox.cluster import Sandbox, SandboxOptions
+from sandbox.deadline import utc_now
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "manifests" / "chart"
@@ -28,6 +34,7 @@ Render = Callable[..., list[dict[str, Any]]]
 POWERS = [
     {"apiGroups": ["", "apps", "batch", "policy"], "resources": ["*"], "verbs": ["*"]},
 ]
+GPU_SPEC = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
 PROBE_SPEC = {"schedulerName": "by-hand", "containers": [{"name": "c", "image": "i"}]}
 
 
@@ -186,3 +193,92 @@ def bind(sandbox: Sandbox, user: str, role: str) -> None:
         "subjects": [subject],
     }
     sandbox.api().create(f"{RBAC}/clusterrolebindings", body)
+
+
+@dataclass
+class Recorder:
+    """A webhook that allows everything and remembers what it was asked.
+
+    Attributes:
+        url: Its address.
+        ca: The PEM of the CA that signed its certificate.
+        asked: Path and object kind/name of each review.
+    """
+
+    url: str
+    ca: bytes
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        request = json.loads(body)["request"]
+        recorder: Recorder = self.server.recorder  # type: ignore[attr-defined]
+        name = request.get("name") or request["object"]["metadata"].get("generateName", "")
+        recorder.asked.append((self.path.partition("?")[0], f"{request['kind']['kind']}/{name}"))
+        answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        answer["response"] = {"uid": request["uid"], "allowed": True}  # type: ignore[assignment]
+        data = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+        """Says nothing."""
+
+
+@pytest.fixture(scope="module")
+def recorder(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    """The recording server, behind TLS as a webhook has to be."""
+    folder: Path = tmp_path_factory.mktemp("tls")
+    now = utc_now()
+    ca = issue_ca("recorder", now, days=1)
+    leaf = issue_leaf(ca, ["localhost"], ["127.0.0.1"], now, days=1)
+    (folder / "cert").write_bytes(leaf.cert_pem)
+    (folder / "key").write_bytes(leaf.key_pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert", folder / "key")
+    server = ThreadingHTTPServer(("127.0.0.1", sandbox.free_port()), _Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.daemon_threads = True
+    server.recorder = Recorder(f"https://127.0.0.1:{server.server_port}", ca.cert_pem)  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.recorder  # type: ignore[attr-defined]
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def asked(release: Any, recorder: Recorder, sandbox: Sandbox) -> list[tuple[str, str]]:
+    """What the recorder was asked since the test began; under `enforce` a CEL error refuses the object."""
+    release.set(
+        profile="enforce",
+        webhook={"url": recorder.url},
+        tls={"caBundle": base64.b64encode(recorder.ca).decode()},
+    )
+    probe = {"metadata": {"generateName": "p-"}, "spec": GPU_SPEC}
+    path = "/api/v1/namespaces/default/pods?dryRun=All"
+
+    def called() -> bool:
+        recorder.asked.clear()
+        return sandbox.api().raw("POST", path, probe).status == 201 and len(recorder.asked) == 2
+
+    sandbox.api().wait(called, 20, "both configurations call the recorder")
+    recorder.asked.clear()
+    return recorder.asked
+
+
+@pytest.fixture
+def create(sandbox: Sandbox, namespace: str) -> Callable[..., Reply]:
+    """Tries to create a pod or Job in the test's namespace or another, keeping nothing."""
+
+    def call(body: dict[str, Any], space: str = "", resource: str = "/api/v1|pods") -> Reply:
+        base, _, plural = resource.partition("|")
+        return sandbox.api().raw("POST", f"{base}/namespaces/{space or namespace}/{plural}?dryRun=All", body)
+
+    return call

@@ -1,39 +1,45 @@
 {{/* CEL expressions that several templates share. */}}
 
 {{/*
-Whether the variable `name` is the name of a GPU resource: a device, a share, a MIG slice, or one of the companions by which
-HAMi's users ask for a part of a device. Plain names are looked up in a list, and a pattern is only tried behind its literal
-beginning, because the cost of a pattern grows with both its own and the name's length.
+Whether the variable `name` is the name of a GPU resource. The rows of `gpuResources` are tried before the built-in ones, in
+their order; a row of the unit `nothing` takes names out. The argument is the root.
 */}}
 {{- define "gpu-tenure.cel.isGPUName" -}}
-{{- $names := list
-  "nvidia.com/gpu"
-  "nvidia.com/gpu.shared"
-  "nvidia.com/gpumem"
-  "nvidia.com/gpumem-percentage"
-  "nvidia.com/gpucores"
-  "amd.com/gpu"
--}}
-{{- $patterns := list
-  (list "nvidia.com/mig-" `nvidia\.com/mig-[a-z0-9.+-]+`)
--}}
-{{- $tests := list (printf "name in %s" (toJson $names)) -}}
-{{- range $patterns -}}
-{{- $tests = append $tests (printf "name.startsWith(%q) && name.matches(r'^(%s)$')" (index . 0) (index . 1)) -}}
+{{- $test := include "gpu-tenure.cel.isBuiltInGPUName" . -}}
+{{- range reverse .Values.gpuResources -}}
+{{- $row := printf "name.matches(r'^(?s:%s)$')" .pattern -}}
+{{- if eq .unit "nothing" -}}
+{{- $test = printf "!%s && (\n%s)" $row $test -}}
+{{- else -}}
+{{- $test = printf "%s ||\n%s" $row $test -}}
 {{- end -}}
-{{ join " ||\n" $tests }}
+{{- end -}}
+{{ $test }}
 {{- end }}
 
 {{/*
-Whether a pod spec names a GPU resource in limits or requests of a container or init container.
-The argument is the expression that gives the pod spec. Lists and maps longer than any honest pod's match unread, so that
-neither the cost limit nor the API server's time depends on what somebody sends.
+Whether pods ask for a GPU, or might: by a resource of a container or init container, of the pod as a whole or of its overhead,
+by an annotation, or by claims, whose devices only the webhook can look up. Arguments: the root, and the expression that gives
+the object or template with `metadata` and `spec`.
+
+Lists and maps longer than any honest pod's match unread, so that neither the cost limit nor the API server's time depends on
+what somebody sends. A name in requests that stands in limits too is tried once.
 */}}
 {{- define "gpu-tenure.cel.isGPU" -}}
-[{{ . }}.?containers, {{ . }}.?initContainers].exists(containers,
+{{- if kindIs "string" . }}{{ fail "gpu-tenure.cel.isGPU takes (list $ EXPRESSION), where EXPRESSION has metadata and spec" }}{{ end -}}
+{{- $root := index . 0 -}}
+{{- $pod := index . 1 -}}
+{{- $name := include "gpu-tenure.cel.isGPUName" $root -}}
+{{- $all := printf "dyn({\"resources\": %s.?spec.?resources.orValue({})})" $pod -}}
+{{- $overhead := printf "dyn({\"resources\": {\"limits\": %s.?spec.?overhead.orValue({})}})" $pod -}}
+[{{ $pod }}.?spec.?containers, {{ $pod }}.?spec.?initContainers, optional.of(dyn([{{ $all }}, {{ $overhead }}]))].exists(containers,
   optional.ofNonZeroValue(containers.orValue([])).hasValue() && (containers.value().size() > 100 ||
-    containers.value().exists(container,
-      [container.?resources.?limits, container.?resources.?requests].exists(amounts,
-        amounts.hasValue() && (amounts.value().size() > 16 || amounts.value().exists(name,
-          {{- include "gpu-tenure.cel.isGPUName" . | nindent 10 }}))))))
+    containers.value().exists(container, [[container.?resources.?limits.orValue({}), dyn({})],
+        [container.?resources.?requests.orValue({}), container.?resources.?limits.orValue({})]].exists(amounts,
+      amounts[0].size() > 8 || amounts[0].exists(name, !(name in amounts[1]) && (
+        {{- $name | nindent 8 }})))))) ||
+{{- range include "gpu-tenure.gpuAnnotations" $root | fromJsonArray }}
+{{ $pod }}.?metadata.?annotations[?{{ . | quote }}].hasValue() ||
+{{- end }}
+optional.ofNonZeroValue({{ $pod }}.?spec.?resourceClaims.orValue([])).hasValue()
 {{- end }}

@@ -1,0 +1,96 @@
+"""Writes what is made from the table of GPU resources: the chart's CEL, and the tables of docs/resources.md.
+
+`python manifests/generate.py` writes; with `--check` it only says what differs, and exits 1.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from policy.cel import name_test  # noqa: E402 - the script runs from anywhere
+from policy.resource_rules import ResourceRule  # noqa: E402 - as above
+from policy.resources import TABLE  # noqa: E402 - as above
+from policy.vendors import KAI_ANNOTATIONS, MIG_PROFILES  # noqa: E402 - as above
+
+CHART_FILE: Final = ROOT / "manifests" / "chart" / "templates" / "_gpu_names.tpl"
+PAGE: Final = ROOT / "docs" / "resources.md"
+
+
+def chart_file() -> str:
+    """The template with the built-in names."""
+    annotations = ", ".join(f'"{key}"' for key in KAI_ANNOTATIONS)
+    return (
+        "{{/* Written by manifests/generate.py from the table in policy/vendors.py: change that. */}}\n\n"
+        "{{/* Whether the variable `name` is a built-in name of a GPU resource. */}}\n"
+        '{{- define "gpu-tenure.cel.isBuiltInGPUName" -}}\n'
+        f"{name_test(TABLE)}\n"
+        "{{- end }}\n\n"
+        "{{/* Annotations that ask for a part of a card, as a JSON list. */}}\n"
+        '{{- define "gpu-tenure.gpuAnnotations" -}}\n'
+        f"[{annotations}]\n"
+        "{{- end }}\n"
+    )
+
+
+def page(text: str) -> str:
+    """The page with its tables renewed."""
+    names = _table(("name", "vendor", "unit", "weight", "describes"), map(_row, TABLE))
+    profiles = _table(
+        ("names", "weight"), ((_code(pattern), str(weight)) for pattern, weight in MIG_PROFILES)
+    )
+    return _filled(_filled(text, "names", names), "profiles", profiles)
+
+
+def _filled(text: str, mark: str, table: str) -> str:
+    """The text with a table between a mark and the next end."""
+    begin, end = f"<!-- {mark} -->\n", "<!-- end -->"
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    return pattern.sub(lambda _: f"{begin}{table}{end}", text)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _row(rule: ResourceRule) -> tuple[str, ...]:
+    """One row of the table of names."""
+    describes = f"{_code(rule.of)}{', each' if rule.each else ''}" if rule.of else ""
+    return _code(rule.pattern), rule.vendor, rule.unit, _weight(rule), describes
+
+
+def _weight(rule: ResourceRule) -> str:
+    """What a unit weighs."""
+    if not rule.unit.counts:
+        return ""
+    return "by profile" if rule.profiles else str(rule.weight_of(rule.examples[0]))
+
+
+def _code(text: str) -> str:
+    """Text as code in a table."""
+    return f"`{text}`".replace("|", "\\|")
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the files, or says which differ."""
+    before = {path: path.read_text(encoding="utf-8") if path.exists() else "" for path in (CHART_FILE, PAGE)}
+    after = {CHART_FILE: chart_file(), PAGE: page(before[PAGE])}
+    differing = [path for path, text in after.items() if text != before[path]]
+    for path in differing:
+        if "--check" in arguments:
+            sys.stderr.write(f"{path.relative_to(ROOT)} differs: run python manifests/generate.py\n")
+        else:
+            path.write_text(after[path], encoding="utf-8")
+    return int(bool(differing)) if "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
