@@ -85,6 +85,7 @@ class Release:
         key = "gpu-tenure.io/class"
         expected = {
             "bindings": denies,
+            "bypass": self.values.get("bypass", {}).get("action") == "deny",
             "jobs": denies,
             "namespaces": True,
             "pods": denies,
@@ -99,7 +100,9 @@ class Release:
         opted_out = {"metadata": {"name": "x", "labels": {"gpu-tenure.io/enforcement": "disabled"}}}
         template = {"metadata": {"labels": {key: "x"}}, "spec": PROBE_SPEC}
         selecting = {"metadata": {"name": "x"}, "spec": {"selector": {key: "x"}, "template": template}}
+        placed = {"metadata": {"name": "placed"}, "spec": {**PROBE_SPEC, "nodeName": "x"}}
         replies = {
+            "bypass": probe.send("POST", f"{NAMESPACES}/default/pods?dryRun=All", placed),
             "bindings": probe.send("POST", f"{NAMESPACES}/default/bindings?dryRun=All", bound),
             "jobs": probe.patch(f"{job}?dryRun=All", annotation),
             "namespaces": probe.send("POST", f"{NAMESPACES}?dryRun=All", opted_out),
