@@ -97,11 +97,26 @@ def pod_deadline(given: DeadlineInput, decision: ClassDecision) -> DeadlineDecis
 
 def job_deadline(given: DeadlineInput, controller: ControllerDecision) -> DeadlineDecision:
     """The deadline of a Job that is being created; Jobs are batch, whoever made them."""
+    return _bounded(given, controller, (JobDeadlines.JOB,), lowest=0)
+
+
+def workload_deadline(given: DeadlineInput, controller: ControllerDecision) -> DeadlineDecision:
+    """The deadline of another run-once kind, which has a field of its own for it.
+
+    Its pods are its controller's and so never get one: also where those of Jobs do, the field is set.
+    """
+    return _bounded(given, controller, (JobDeadlines.JOB, JobDeadlines.POD), lowest=1)
+
+
+def _bounded(
+    given: DeadlineInput, controller: ControllerDecision, places: tuple[JobDeadlines, ...], lowest: int
+) -> DeadlineDecision:
+    """The deadline of a workload under policies that set it there; below `lowest` no value is valid."""
     block = given.policy.deadline_of(PodClass.BATCH)
-    reason = _job_reason(given, controller.standing, block)
+    reason = _workload_reason(given, controller.standing, block, places)
     if reason is not None or block is None:
-        return _without(given, reason or NoDeadline.POLICY_HAS_NONE, lowest=0)
-    if given.spec_seconds is not None and given.spec_seconds < 0:
+        return _without(given, reason or NoDeadline.POLICY_HAS_NONE, lowest)
+    if given.spec_seconds is not None and given.spec_seconds < lowest:
         return DeadlineDecision(DeadlineNote.KEPT)
     return _decide(given, block)
 
@@ -153,9 +168,11 @@ def _pod_reason(given: DeadlineInput, decision: ClassDecision, block: Deadline |
     return NoDeadline.SCOPED_QUOTA if given.scoped_quota else None
 
 
-def _job_reason(given: DeadlineInput, standing: Standing, block: Deadline | None) -> NoDeadline | None:
-    """The first reason that holds against a deadline on a Job."""
-    if block is None or block.jobs is not JobDeadlines.JOB:
+def _workload_reason(
+    given: DeadlineInput, standing: Standing, block: Deadline | None, places: tuple[JobDeadlines, ...]
+) -> NoDeadline | None:
+    """The first reason that holds against a deadline on a workload."""
+    if block is None or block.jobs not in places:
         return NoDeadline.POLICY_HAS_NONE
     if given.kueue:
         return NoDeadline.KUEUE

@@ -9,7 +9,7 @@ from msgspec import Struct
 from policy.errors import FormatError
 from policy.objects import ObjectMeta, Quantities
 from policy.quantities import parse_quantity
-from policy.resources import is_gpu
+from policy.resources import BUILT_IN_TABLE, ResourceTable
 
 KIND: Final = "ResourceQuota"
 DEADLINE_SCOPES: Final = frozenset({"Terminating", "NotTerminating"})
@@ -88,25 +88,29 @@ class NamespaceQuotas(Struct, frozen=True):
 NO_QUOTAS: Final = NamespaceQuotas()
 
 
-def namespace_quotas(quotas: tuple[ResourceQuota, ...]) -> NamespaceQuotas:
+def namespace_quotas(
+    quotas: tuple[ResourceQuota, ...], table: ResourceTable = BUILT_IN_TABLE
+) -> NamespaceQuotas:
     """Puts the quotas of one namespace together."""
-    rooms = tuple(room for quota in quotas for room in rooms_of(quota))
-    return NamespaceQuotas(any(is_scoped(quota) for quota in quotas), rooms)
+    rooms = tuple(room for quota in quotas for room in rooms_of(quota, table))
+    return NamespaceQuotas(any(is_scoped(quota, table) for quota in quotas), rooms)
 
 
-def is_scoped(quota: ResourceQuota) -> bool:
+def is_scoped(quota: ResourceQuota, table: ResourceTable = BUILT_IN_TABLE) -> bool:
     """Whether the quota counts GPUs of terminating, or of not terminating, pods only."""
-    return not DEADLINE_SCOPES.isdisjoint(quota.scopes) and any(map(gpu_resource, quota.spec.hard or {}))
+    return not DEADLINE_SCOPES.isdisjoint(quota.scopes) and any(
+        gpu_resource(key, table) for key in quota.spec.hard or {}
+    )
 
 
-def rooms_of(quota: ResourceQuota) -> tuple[Room, ...]:
+def rooms_of(quota: ResourceQuota, table: ResourceTable = BUILT_IN_TABLE) -> tuple[Room, ...]:
     """What a quota without scopes leaves; what has not been counted yet, or cannot be read, is left out."""
     if quota.scopes:
         return ()
     rooms: list[Room] = []
     used = quota.status.used or {}
     for key, hard in (quota.status.hard or {}).items():
-        resource = gpu_resource(key)
+        resource = gpu_resource(key, table)
         if resource is None or key not in used:
             continue
         try:
@@ -118,7 +122,7 @@ def rooms_of(quota: ResourceQuota) -> tuple[Room, ...]:
     return tuple(rooms)
 
 
-def gpu_resource(key: str) -> str | None:
+def gpu_resource(key: str, table: ResourceTable = BUILT_IN_TABLE) -> str | None:
     """The GPU resource that a key of a quota counts, None for others; extended ones count as requests."""
     resource = key.removeprefix(_REQUESTS)
-    return resource if resource != key and is_gpu(resource) else None
+    return resource if resource != key and table.rule_of(resource) is not None else None

@@ -29,9 +29,9 @@ class WorkloadKind(Struct, frozen=True):
     """A kind of workload.
 
     `templates` are mappings with `metadata` and `spec`; `containers` are places of single containers, for
-    kinds that have no templates. `marks` are the metadata whose annotations the pods inherit; empty: those of
-    the templates. `deadline` is the field that ends the object, in seconds from its start. `controller` is
-    (API group, kind) of the immediate controller of its pods.
+    kinds that have no templates. `mark` is the metadata whose annotations all pods inherit; empty: that of
+    their template. `deadline` is the field that ends the object, in seconds from its start. `controller` is
+    (API group, kind) of the immediate controller of its pods. `run_once` kinds end by themselves.
     """
 
     group: str
@@ -40,8 +40,9 @@ class WorkloadKind(Struct, frozen=True):
     controller: tuple[str, str]
     templates: tuple[Template, ...] = ()
     containers: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()
+    mark: str = ""
     deadline: str | None = None
+    run_once: bool = False
 
 
 def _plain(
@@ -62,6 +63,7 @@ def _training(kind: str, replicas: str) -> WorkloadKind:
         ("kubeflow.org", kind),
         (Template(f"{place}.template", ((f"{place}.replicas",),)),),
         deadline="spec.runPolicy.activeDeadlineSeconds",
+        run_once=True,
     )
 
 
@@ -76,6 +78,7 @@ def _ray(kind: str, cluster: str, deadline: str | None = None) -> WorkloadKind:
         ("ray.io", "RayCluster"),
         (Template(f"{cluster}.headGroupSpec.template"), Template(f"{workers}.template", counts)),
         deadline=deadline,
+        run_once=deadline is not None,
     )
 
 
@@ -94,8 +97,9 @@ def _argo(kind: str, resource: str, spec: str, deadline: str | None = None) -> W
             f"{place}.initContainers.*",
             f"{place}.sidecars.*",
         ),
-        marks=(f"{spec}.podMetadata",),
+        mark=f"{spec}.podMetadata",
         deadline=deadline,
+        run_once=deadline is not None,
     )
 
 
@@ -127,6 +131,7 @@ WORKLOADS: Final[tuple[WorkloadKind, ...]] = (
                 f"{_JOB}.template", ((f"{_JOBS}.replicas",), (f"{_JOB}.parallelism", f"{_JOB}.completions"))
             ),
         ),
+        run_once=True,
     ),
     WorkloadKind(
         "leaderworkerset.x-k8s.io",
@@ -162,7 +167,7 @@ WORKLOADS: Final[tuple[WorkloadKind, ...]] = (
         "notebooks",
         ("kubeflow.org", "Notebook"),
         (Template("spec.template"),),
-        marks=("metadata",),
+        mark="metadata",
     ),
     _argo("Workflow", "workflows", "spec", "spec.activeDeadlineSeconds"),
     _argo("CronWorkflow", "cronworkflows", "spec.workflowSpec"),

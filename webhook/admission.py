@@ -1,4 +1,4 @@
-"""Decides what a created pod or Job gets, from the request and what the caches hold: no clock, no API call.
+"""Decides what a created pod or workload gets, from request and caches: no clock, no API call.
 
 The same functions answer the API server and `explain`.
 """
@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from policy.classes import ClassSettings, PodClass, controller_of
-from policy.objects import ObjectMeta
+from policy.objects import JobSpec, ObjectMeta
+from policy.workloads import WorkloadKind, workload_kind
 from webhook.answers import Allowed, Answer, Patched
 from webhook.decision import Decision, Outcome
 from webhook.own import own_job
+from webhook.parts import Part, parts_of
 from webhook.patch import ANNOTATIONS_LIMIT_BYTES, annotations_bytes
-from webhook.review import JOB, POD, Request
+from webhook.review import JOB, POD, Request, WorkloadRequest
+from webhook.room import room_remarks
 from webhook.scene import AdmissionSettings, World
 from webhook.settle import SIGNATURE, Settled, settle_job
 from webhook.subject import Memory, Subject, annotations_of, classify, find_subject, settled_pod
-from webhook.warnings import fit_warning
+from webhook.warnings import fit_warning, fit_warnings
+from webhook.workloads import Workload, class_of_part, settle_workload
 
 AS_IT_IS = Allowed()
 KEY_CHARACTERS = 317
@@ -25,11 +29,14 @@ KEY_CHARACTERS = 317
 
 
 def mutate(request: Request, world: World, settings: AdmissionSettings, memory: Memory) -> Decision:
-    """Decides what a created pod or Job gets; anything else is admitted as it is."""
+    """Decides what a created pod or workload gets; anything else is admitted as it is."""
     if request.kind == POD:
         return mutate_pod(request, world, settings, memory)
     if request.kind == JOB:
         return mutate_job(request, world, settings, memory)
+    kind = workload_kind(request.kind.group, request.kind.kind)
+    if kind is not None and isinstance(request, WorkloadRequest):
+        return mutate_workload(request, kind, world, settings, memory)
     return left_alone(Outcome.NOT_OURS)
 
 
@@ -69,16 +76,44 @@ def mutate_job(request: Request, world: World, settings: AdmissionSettings, memo
     own = own_job(
         job,
         metadata_exists=request.object.metadata is not None,
-        requester=subject.requester(
-            template_metadata.labels or job.metadata.labels, template_metadata.annotations
-        ),
+        requester=subject.requester(template_metadata, job.metadata),
     )
     key = (own, controller.standing, controller.reference is None, scene)
     settled = memory.settled.get(key, (policy,), lambda: settle_job(own, controller, policy, scene))
     fits = _fits(job.metadata.annotations, settled.growth) and _fits(
         template_metadata.annotations, settled.template_growth
     )
-    return _decided(subject, settled, PodClass.BATCH, "", fits=fits)
+    remarks = room_remarks([(subject.devices, _pods_at_once(job.spec))], world.quotas.rooms)
+    return _decided(subject, settled, PodClass.BATCH, "", fits=fits, remarks=remarks)
+
+
+def mutate_workload(
+    request: WorkloadRequest, kind: WorkloadKind, world: World, settings: AdmissionSettings, memory: Memory
+) -> Decision:
+    """Decides what a workload of another kind gets."""
+    asked: list[tuple[Part, Subject]] = []
+    outcomes: list[Outcome] = []
+    for part in parts_of(kind, request.tree):
+        found = find_subject(request, part.spec, world, settings, memory, part.metadata.annotations)
+        if isinstance(found, Outcome):
+            outcomes.append(found)
+        else:
+            asked.append((part, found))
+    if not asked:
+        return left_alone(next((one for one in outcomes if one is not Outcome.NOT_GPU), Outcome.NOT_GPU))
+    subject = asked[0][1]
+    workload = Workload(kind, request.tree, tuple(part for part, _ in asked), subject)
+    decision = class_of_part(workload, workload.parts[0])
+    remarks = room_remarks([(one.devices, part.pods) for part, one in asked], world.quotas.rooms)
+    settled = settle_workload(workload)
+    why = f"{decision.reason}, which makes the pods"
+    return _decided(subject, settled, decision.pod_class, why, fits=True, remarks=remarks)
+
+
+def _pods_at_once(spec: JobSpec) -> int:
+    """How many pods a Job runs at once."""
+    parallelism = 1 if spec.parallelism is None else max(spec.parallelism, 0)
+    return parallelism if spec.completions is None else min(parallelism, max(spec.completions, 0))
 
 
 def left_alone(outcome: Outcome) -> Decision:
@@ -86,14 +121,22 @@ def left_alone(outcome: Outcome) -> Decision:
     return Decision(outcome=outcome, answer=AS_IT_IS)
 
 
-def _decided(subject: Subject, settled: Settled, pod_class: PodClass, why: str, *, fits: bool) -> Decision:
-    """Puts a decision together."""
+def _decided(
+    subject: Subject,
+    settled: Settled,
+    pod_class: PodClass,
+    why: str,
+    *,
+    fits: bool,
+    remarks: tuple[str, ...] = (),
+) -> Decision:
+    """Puts a decision together; `remarks` are warnings that hold for this moment only."""
     unfit = settled.unfit if fits else f"annotations would exceed {ANNOTATIONS_LIMIT_BYTES} bytes"
     sends = bool(settled.patch) and unfit is None
     problem = subject.selected.problem
     return Decision(
         outcome=_outcome(sends=sends, unfit=unfit),
-        answer=_answer(settled, unfit),
+        answer=_answer(settled, unfit, remarks),
         devices=subject.devices,
         pod_class=pod_class,
         policy=subject.selected.policy.name,
@@ -104,6 +147,7 @@ def _decided(subject: Subject, settled: Settled, pod_class: PodClass, why: str, 
             *((f"class {pod_class}: {why}",) if why else ()),
             *((problem,) if problem else ()),
             *settled.reasons,
+            *remarks,
             *((f"not patched: {unfit}",) if unfit else ()),
         ),
     )
@@ -116,13 +160,16 @@ def _outcome(*, sends: bool, unfit: str | None) -> Outcome:
     return Outcome.PATCHED if sends else Outcome.UNCHANGED
 
 
-def _answer(settled: Settled, unfit: str | None) -> Answer:
+def _answer(settled: Settled, unfit: str | None, remarks: tuple[str, ...]) -> Answer:
     """The answer: a patch that was proven, or none."""
     if unfit is not None:
         return Allowed((fit_warning(f"{SIGNATURE}no terms were written: {unfit}"),))
+    warnings = settled.warnings
+    if remarks:
+        warnings = fit_warnings((*(SIGNATURE + remark for remark in remarks), *warnings))
     if settled.patch:
-        return Patched(settled.patch, settled.warnings)
-    return AS_IT_IS
+        return Patched(settled.patch, warnings)
+    return Allowed(warnings) if warnings else AS_IT_IS
 
 
 def _fits(annotations: Mapping[str, str] | None, growth: int) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from policy.asking import Replacement
 from policy.classes import ClassDecision, ControllerDecision
+from policy.deadline import DeadlineDecision
 from policy.spec import GPUPolicy
 from policy.terms import Terms
 from webhook.jobs import job_remarks, plan_job
@@ -24,11 +25,11 @@ SIGNATURE = "gpu-tenure: "
 class Settled(msgspec.Struct, frozen=True):
     """All that follows from what a Scene, a policy and the own part of an object say.
 
-    `patch` is encoded, and empty where nothing has to change or, with `unfit` saying why, may be sent.
+    `patch` is encoded, and empty where nothing has to change; with `unfit` saying why it must not be sent.
     `growth` and `template_growth` are the bytes that annotations gain.
     """
 
-    deadline: str
+    deadline: str | None
     terms: Terms | None = None
     patch: bytes = b""
     unfit: str | None = None
@@ -47,8 +48,8 @@ def settle_pod(own: OwnPod, decision: ClassDecision, policy: GPUPolicy, scene: S
     reasons = (
         _terms_sentence(terms, policy),
         *(str(replacement) for replacement in plan.admitted.replaced),
-        _deadline_sentence(plan.deadline.value, plan.deadline.effective),
-        *_requester_sentences(own.requester),
+        deadline_sentence(plan.deadline),
+        *requester_sentences(own.requester),
         *_scheduling_sentences(plan, policy, scene),
     )
     settled = Settled(
@@ -61,7 +62,7 @@ def settle_pod(own: OwnPod, decision: ClassDecision, policy: GPUPolicy, scene: S
     )
     lasts = plan_pod(plan.after, decision, policy, scene).after == plan.after
     remarks = fit_warnings(SIGNATURE + remark for remark in pod_remarks(plan, policy, scene))
-    return with_patch(settled, _pod_document(own), _pod_document(plan.after), remarks, lasts=lasts)
+    return _with_patch(settled, _pod_document(own), _pod_document(plan.after), remarks, lasts=lasts)
 
 
 def settle_job(own: OwnJob, controller: ControllerDecision, policy: GPUPolicy, scene: Scene) -> Settled:
@@ -69,19 +70,20 @@ def settle_job(own: OwnJob, controller: ControllerDecision, policy: GPUPolicy, s
     plan = plan_job(own, controller, policy, scene)
     settled = Settled(
         deadline=str(plan.deadline.value),
+        warnings=fit_warnings(SIGNATURE + remark for remark in job_remarks(plan, policy, scene)),
         reasons=(
-            _deadline_sentence(plan.deadline.value, plan.deadline.effective),
-            *_requester_sentences(own.requester),
+            deadline_sentence(plan.deadline),
+            *requester_sentences(own.requester),
         ),
         growth=growth_of(own.metadata, plan.after.metadata),
         template_growth=growth_of(own.template, plan.after.template),
     )
     lasts = plan_job(plan.after, controller, policy, scene).after == plan.after
-    remarks = fit_warnings(SIGNATURE + remark for remark in job_remarks(plan, policy, scene))
-    return with_patch(settled, _job_document(own), _job_document(plan.after), remarks, lasts=lasts)
+    # The Job's creator is told what its pods get, whose own creator reads nothing: also if nothing changes.
+    return _with_patch(settled, _job_document(own), _job_document(plan.after), settled.warnings, lasts=lasts)
 
 
-def with_patch(
+def _with_patch(
     settled: Settled, before: dict[str, Any], after: dict[str, Any], remarks: tuple[str, ...], *, lasts: bool
 ) -> Settled:
     """Adds the patch and its warnings, or why there is none."""
@@ -103,12 +105,14 @@ def _terms_sentence(terms: Terms, policy: GPUPolicy) -> str:
     return f"policy {policy.name}: {terms.action} when {terms.describe()}, {terms.grace} after a warning"
 
 
-def _deadline_sentence(value: str, seconds: int | None) -> str:
+def deadline_sentence(decision: DeadlineDecision) -> str:
     """What the deadline comes to."""
-    return f"deadline: {value}" if seconds is None else f"deadline: {value}, {seconds} s"
+    if decision.effective is None:
+        return f"deadline: {decision.value}"
+    return f"deadline: {decision.value}, {decision.effective} s"
 
 
-def _requester_sentences(requester: str | None) -> tuple[str, ...]:
+def requester_sentences(requester: str | None) -> tuple[str, ...]:
     """Who asked, where somebody is known."""
     return () if requester is None else (f"requested by {requester}",)
 

@@ -9,7 +9,7 @@ import msgspec
 from policy.claims import Claimed, claimed_by
 from policy.classes import ClassDecision, ClassSettings, class_of
 from policy.devices import Devices, devices_of
-from policy.keys import Enforcement, enforcement_of
+from policy.keys import Annotation, Enforcement, enforcement_of
 from policy.objects import Container, Namespace, ObjectMeta, Pod, PodSpec, PodTemplate
 from policy.requester import Said, new_requester
 from policy.resources import ResourceTable
@@ -25,6 +25,7 @@ from webhook.scheduling import own_scheduling
 from webhook.settle import Settled, settle_pod
 
 CREATE, UPDATE = "CREATE", "UPDATE"
+_REQUESTED_BY = str(Annotation.REQUESTED_BY)
 
 
 class Memory:
@@ -51,14 +52,17 @@ class Subject(msgspec.Struct, frozen=True):
         """The object's metadata, None where it has none."""
         return self.request.object.metadata if self.request.object is not None else None
 
-    def requester(
-        self, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None
-    ) -> str | None:
-        """Who asked for what carries these labels and annotations; None leaves it unknown."""
-        settings = self.settings
+    def requester(self, metadata: ObjectMeta, owner: ObjectMeta | None = None) -> str | None:
+        """Who asked for what carries this metadata, or whose owner does; None leaves it unknown."""
+        sources = self.settings.requester_sources
+        labels, annotations = metadata.labels, metadata.annotations
+        if sources and owner is not None:
+            labels = {**(owner.labels or {}), **(labels or {})}
+            outer = {key: text for key, text in (owner.annotations or {}).items() if key != _REQUESTED_BY}
+            annotations = {**outer, **(annotations or {})}
         said = Said(labels, annotations, self.namespace.metadata.annotations)
         username = self.request.user_info.username
-        return new_requester(username, said, settings.trusted_controllers, settings.requester_sources)
+        return new_requester(username, said, self.settings.trusted_controllers, sources)
 
 
 def find_subject(
@@ -134,7 +138,7 @@ def settled_pod(subject: Subject, pod: Pod, decision: ClassDecision, memory: Mem
     own = own_pod(
         pod,
         metadata_exists=subject.metadata is not None,
-        requester=subject.requester(pod.metadata.labels, pod.metadata.annotations),
+        requester=subject.requester(pod.metadata),
         scheduling=None if policy.scheduling.is_empty else own_scheduling(pod, decision),
     )
     # Names and UIDs of controllers do not matter; with them hardly two pods would look alike.

@@ -8,6 +8,7 @@ import msgspec
 
 from policy.objects import ObjectMeta
 from policy.resourcequota import NO_QUOTAS, NamespaceQuotas, ResourceQuota, namespace_quotas
+from policy.resources import BUILT_IN_TABLE, ResourceTable
 from policy.scheduling import PriorityClasses
 from runtime.clock import Clock
 from runtime.kube import KubePort
@@ -28,7 +29,15 @@ class PriorityClass(msgspec.Struct, frozen=True, rename="camel"):
 class Surroundings:
     """What decisions depend on beside policies and namespaces. `run` never ends by itself."""
 
-    def __init__(self, client: KubePort, *, clock: Clock, options: WatchOptions | None = None) -> None:
+    def __init__(
+        self,
+        client: KubePort,
+        *,
+        clock: Clock,
+        table: ResourceTable = BUILT_IN_TABLE,
+        options: WatchOptions | None = None,
+    ) -> None:
+        self._table = table
         self._quotas = WatchCache(client, QUOTAS_PATH, _read_quota, clock=clock, options=options)
         self._classes = WatchCache(client, CLASSES_PATH, _read_class, clock=clock, options=options)
         self._quotas.subscribe(self._on_quota)
@@ -45,7 +54,7 @@ class Surroundings:
         summary = self._summaries.get(namespace)
         if summary is None:
             quotas = tuple(found[name] for name in sorted(found))
-            summary = self._summaries[namespace] = namespace_quotas(quotas)
+            summary = self._summaries[namespace] = namespace_quotas(quotas, self._table)
         return summary
 
     @property
