@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 
 from bench import gate
+from bench.creation_figures import compare_creations, summarize_creations
+from bench.creations import measure_creations
 from bench.figures import OURS, TARGETS, Figures, Ratio, compare, summarize
 from bench.processes import allowed_cores, choose_cores, memory_of
 from bench.programs import ensure_programs
@@ -50,13 +52,21 @@ def _measured(bench: Bench, plan: Plan, say: Callable[[str], None]) -> Run:
         for other, target in TARGETS.items():
             wanted = target if workload.usual else None
             ratios.append(compare(other, workload.name, samples[OURS], samples[other], wanted))
-    return Run(plan, tuple(figures), tuple(ratios), memory[OURS])
+    say(f"pod creations on the API server: {plan.rounds} rounds")
+    found = measure_creations(bench, plan, say)
+    return Run(
+        plan,
+        tuple(figures),
+        tuple(ratios),
+        memory[OURS],
+        summarize_creations(found),
+        compare_creations(found),
+    )
 
 
 def _sampled(bench: Bench, plan: Plan, workload: Workload, say: Callable[[str], None]) -> Samples:
     bodies = reviews(workload)
     gate.check({server.name: poster(server) for server in bench.servers}, bodies)
-    count = f"{len(bodies)} kinds of pods, from all servers alike"
-    say(f"{workload.name}: {count}; {plan.total_seconds:.0f} s of load")
+    say(f"{workload.name}: {len(bodies)} reviews, decided alike by all; {plan.total_seconds:.0f} s of load")
     folder = write_bodies(bench.sandbox.dir / f"reviews-{WORKLOADS.index(workload)}", bodies)
-    return measure(bench, plan, folder, say)
+    return measure(bench, plan.alone() if workload.alone else plan, folder, say)

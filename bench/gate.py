@@ -17,12 +17,16 @@ Post = Callable[[bytes], bytes]
 """Sends the body of a review to a server and gives the body of its answer."""
 
 
+OURS = ("activeDeadlineSeconds", "template")
+"""What `foreign` leaves out of a specification: the deadline, and the template, which it looks at apart."""
+
+
 class DisagreementError(RuntimeError):
     """Servers gave different pods, or a wrong answer; the message says which and where."""
 
 
 def check(servers: Mapping[str, Post], reviews: Sequence[Review]) -> None:
-    """Sends every review to every server and compares what becomes of the pod.
+    """Sends every review to every server and compares what becomes of the pod or Job.
 
     Raises:
         DisagreementError: the first difference.
@@ -37,10 +41,10 @@ def check(servers: Mapping[str, Post], reviews: Sequence[Review]) -> None:
 
 
 def outcome(review: Review, answer: bytes, server: str) -> dict[str, Any]:
-    """Applies the patch of an answer to the pod and gives the fields in question.
+    """Applies the patch of an answer to the object and gives the fields in question.
 
     Raises:
-        DisagreementError: the pod is not admitted with a patch, or the patch breaks something else.
+        DisagreementError: the object is not admitted with a patch, or the patch breaks something else.
     """
     response = msgspec.json.decode(answer)["response"]
     if response["uid"] != UID or response["allowed"] is not True or response.get("patchType") != "JSONPatch":
@@ -55,25 +59,39 @@ def outcome(review: Review, answer: bytes, server: str) -> dict[str, Any]:
     return fields(after)
 
 
-def fields(pod: Object) -> dict[str, Any]:
-    """Gives what admission writes on a pod: our labels and annotations, and the deadline."""
-    metadata = pod["metadata"]
-    written: dict[str, Any] = {"spec.activeDeadlineSeconds": pod["spec"].get("activeDeadlineSeconds")}
-    for part in ("labels", "annotations"):
-        pairs = metadata.get(part) or {}
-        written |= {f"{part}[{key}]": value for key, value in pairs.items() if key.startswith(PREFIX)}
+def fields(obj: Object) -> dict[str, Any]:
+    """Gives what admission writes on an object and its template: our labels, annotations, deadlines."""
+    written: dict[str, Any] = {}
+    for place, one in _places(obj).items():
+        written[f"{place}spec.activeDeadlineSeconds"] = one["spec"].get("activeDeadlineSeconds")
+        for part, pairs in _maps(one).items():
+            ours = {key: value for key, value in pairs.items() if key.startswith(PREFIX)}
+            written |= {f"{place}{part}[{key}]": value for key, value in ours.items()}
     return written
 
 
-def foreign(pod: Object) -> Object:
-    """Gives the labels, annotations and specification that admission must leave alone."""
-    metadata = pod["metadata"]
-    spec = {key: value for key, value in pod["spec"].items() if key != "activeDeadlineSeconds"}
-    kept: Object = {"spec": spec}
-    for part in ("labels", "annotations"):
-        pairs = metadata.get(part) or {}
-        kept[part] = {key: value for key, value in pairs.items() if not key.startswith(PREFIX)}
+def foreign(obj: Object) -> Object:
+    """Gives the labels, annotations and specifications that admission must leave alone."""
+    kept: Object = {}
+    for place, one in _places(obj).items():
+        spec = {key: value for key, value in one["spec"].items() if key not in OURS}
+        theirs = {
+            part: {key: value for key, value in pairs.items() if not key.startswith(PREFIX)}
+            for part, pairs in _maps(one).items()
+        }
+        kept[place] = {"spec": spec, **theirs}
     return kept
+
+
+def _places(obj: Object) -> dict[str, Object]:
+    """Gives the object and, by its name, the template of its pods."""
+    template = obj["spec"].get("template")
+    return {"": obj} if template is None else {"": obj, "template.": template}
+
+
+def _maps(obj: Object) -> dict[str, Object]:
+    metadata = obj.get("metadata") or {}
+    return {part: metadata.get(part) or {} for part in ("labels", "annotations")}
 
 
 def difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:

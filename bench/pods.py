@@ -59,7 +59,11 @@ USUAL = (
         "kube-controller-manager",
         "Never",
         controller=("batch/v1", "Job", "pretrain"),
-        annotations={"gpu-tenure.io/deadline": "job", "gpu-tenure.io/deadline-seconds": "604800"},
+        annotations={
+            "gpu-tenure.io/deadline": "job",
+            "gpu-tenure.io/deadline-seconds": "604800",
+            "gpu-tenure.io/requested-by": "dev-{variant}@example.com",
+        },
         labels={
             "batch.kubernetes.io/job-name": "pretrain-{variant}",
             "batch.kubernetes.io/controller-uid": UID,
@@ -94,28 +98,36 @@ UNLIKE = (
 
 
 def variant_of(kind: Kind, variant: int) -> Kind:
-    """Gives the kind with another user and other labels."""
+    """Gives the kind with another user, other labels and annotations."""
 
     def filled(text: str) -> str:
         return text.replace("{variant}", str(variant))
 
-    labels = None if kind.labels is None else {key: filled(value) for key, value in kind.labels.items()}
-    return msgspec.structs.replace(kind, username=filled(kind.username), labels=labels)
+    def of_all(texts: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        return None if texts is None else {key: filled(value) for key, value in texts.items()}
+
+    return msgspec.structs.replace(
+        kind,
+        username=filled(kind.username),
+        labels=of_all(kind.labels),
+        annotations=of_all(kind.annotations),
+    )
 
 
 def pod(kind: Kind, entries: int, namespace: str) -> Object:
     """Gives a pod of that kind with `entries` more entries of environment, and their managedFields."""
-    spec = _spec(kind, entries)
+    spec = pod_spec(kind, entries)
     return {
         "kind": "Pod",
         "apiVersion": "v1",
-        "metadata": _metadata(kind, spec, namespace),
+        "metadata": metadata(kind, namespace, managed_fields(kind, spec)),
         "spec": spec,
         "status": {"phase": "Pending", "qosClass": "Burstable"},
     }
 
 
-def _metadata(kind: Kind, spec: Object, namespace: str) -> Object:
+def metadata(kind: Kind, namespace: str, managed: Object) -> Object:
+    """Gives the metadata of an object of that kind, with one entry of managedFields."""
     name: Object = {"name": f"{kind.name}-{UID}"}
     owner: Object = {}
     if kind.controller:
@@ -134,11 +146,12 @@ def _metadata(kind: Kind, spec: Object, namespace: str) -> Object:
         "namespace": namespace,
         **{key: dict(value) for key, value in maps.items() if value is not None},
         **owner,
-        "managedFields": [_managed_fields(kind, spec)],
+        "managedFields": [managed],
     }
 
 
-def _spec(kind: Kind, entries: int) -> Object:
+def pod_spec(kind: Kind, entries: int) -> Object:
+    """Gives the specification of a pod with `entries` more entries of environment."""
     deadline = {"activeDeadlineSeconds": kind.deadline} if kind.deadline else {}
     return {
         "volumes": _volumes(),
@@ -216,21 +229,39 @@ def _entry(index: int) -> Object:
     return {"name": f"SETTING_{index:03d}", "value": f"/data/imagenet/shard-{index:05d}/part-0.parquet"}
 
 
-def _managed_fields(kind: Kind, spec: Object) -> Object:
-    maps = {"f:labels": kind.labels, "f:annotations": kind.annotations}
-    containers = {f'k:{{"name":"{one["name"]}"}}': _owned(one) for one in spec["containers"]}
-    owned = {
-        "f:metadata": {key: _every(value) for key, value in maps.items() if value is not None},
-        "f:spec": {"f:containers": containers, **{f"f:{name}": {} for name in OWNED}},
-    }
+def managed_fields(kind: Kind, spec: Object) -> Object:
+    """Gives the entry of managedFields for whoever made a pod with that specification."""
+    owned = {"f:metadata": _owned_maps(kind), "f:spec": _owned_spec(spec)}
+    return managed_entry(kind, "v1", owned)
+
+
+def managed_template_fields(kind: Kind, spec: Object) -> Object:
+    """Gives the same for a Job whose template has that specification."""
+    template = {"f:metadata": _owned_maps(kind), "f:spec": _owned_spec(spec)}
+    owned = {"f:metadata": _owned_maps(kind), "f:spec": {"f:backoffLimit": {}, "f:template": template}}
+    return managed_entry(kind, "batch/v1", owned)
+
+
+def managed_entry(kind: Kind, version: str, owned: Object) -> Object:
+    """Gives an entry of managedFields with the fields that somebody owns."""
     return {
         "manager": kind.field_manager,
         "operation": "Update",
-        "apiVersion": "v1",
+        "apiVersion": version,
         "time": CREATED,
         "fieldsType": "FieldsV1",
         "fieldsV1": owned,
     }
+
+
+def _owned_maps(kind: Kind) -> Object:
+    maps = {"f:labels": kind.labels, "f:annotations": kind.annotations}
+    return {key: _every(value) for key, value in maps.items() if value is not None}
+
+
+def _owned_spec(spec: Object) -> Object:
+    containers = {f'k:{{"name":"{one["name"]}"}}': _owned(one) for one in spec["containers"]}
+    return {"f:containers": containers, **{f"f:{name}": {} for name in OWNED}}
 
 
 def _owned(container: Object) -> Object:

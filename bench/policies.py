@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bench.pods import CONTROLLER_ACCOUNTS, Object
-from bench.reviews import NAMESPACE
 
 NAME = "bench"
+NAMESPACE_LABELS = {"bench.gpu-tenure.io/selected": "yes"}
+"""Of the namespaces that it is for."""
 DAY = 86_400
 _TERMS = {
     "action": "evict",
@@ -27,7 +28,7 @@ def gpu_policy() -> Object:
         "metadata": {"name": NAME},
         "spec": {
             "priority": 100,
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+            "namespaceSelector": {"matchLabels": NAMESPACE_LABELS},
             "idle": _TERMS,
             "classes": {"serving": {"idle": _SERVING}},
             "bounds": {"after": _BOUNDS},
@@ -39,7 +40,7 @@ def gpu_policy() -> Object:
 def comparator_policy() -> Object:
     """Gives the same for the comparators: label values as they are written, deadlines in seconds."""
     terms = {key: str(value) for key, value in _TERMS.items()}
-    controllers = ("job-controller", "replicaset-controller", "statefulset-controller")
+    controllers = ("cronjob-controller", "job-controller", "replicaset-controller", "statefulset-controller")
     return {
         "name": NAME,
         "classes": {"batch": terms, "interactive": terms, "serving": terms | _SERVING},

@@ -16,7 +16,7 @@ from sandbox.toolchain import find_go
 MODULE = Path(__file__).parent / "comparators"
 GO_RELEASE = (1, 26)
 _GO = {"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -buildvcs=false", "GOTOOLCHAIN": "local", "GOWORK": "off"}
-PROGRAMS = ("controller_runtime", "plain", "load")
+PROGRAMS = ("controller_runtime", "plain", "load", "create")
 
 
 class BuildError(RuntimeError):

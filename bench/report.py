@@ -8,8 +8,12 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import MEMORY_LIMIT_BYTES, OURS, Figures, Ratio
+from bench.creation_figures import PACE_PER_SECOND, CreationFigures, CreationTargets
+from bench.creations import CLIENTS
+from bench.doors import MUTATED, OTHER
+from bench.figures import LARGE_LIMIT_SECONDS, MEMORY_LIMIT_BYTES, OURS, Figures, Ratio
 from bench.processes import Memory
+from bench.reviews import LARGE
 from bench.rounds import Plan
 
 BUSY_LOAD = 0.9
@@ -22,7 +26,9 @@ class Run(msgspec.Struct, frozen=True):
     figures: tuple[Figures, ...]
     ratios: tuple[Ratio, ...]
     memory: Memory
-    """Of our webhook, at the end."""
+    """Of our webhook, after all reviews."""
+    creations: tuple[CreationFigures, ...]
+    creation_targets: CreationTargets
 
 
 def as_json(run: Run) -> str:
@@ -35,6 +41,11 @@ def show(run: Run, console: Console) -> None:
     console.print(_figures_table(run))
     console.print(_ratios_table(run.ratios))
     console.print(_memory_line(run.memory))
+    for line in _large_lines(run.figures):
+        console.print(line)
+    console.print(_creations_table(run))
+    for line in _creation_lines(run.creation_targets):
+        console.print(line)
     for remark in remarks(run.figures):
         console.print(f"[yellow]{remark}[/yellow]")
 
@@ -90,6 +101,45 @@ def _memory_line(memory: Memory) -> str:
     mark = verdict(reached=memory.peak < MEMORY_LIMIT_BYTES)
     limit = mega(MEMORY_LIMIT_BYTES)
     return f"{OURS}: resident {mega(memory.now)}, at most {mega(memory.peak)}; target < {limit}: {mark}"
+
+
+def _large_lines(figures: Sequence[Figures]) -> list[str]:
+    """Says whether one large pod alone is answered in time."""
+    limit = milli(LARGE_LIMIT_SECONDS)
+    return [
+        f"{OURS}: one pod of {one.workload} takes {milli(one.p50_seconds)} (p50); target < {limit}:"
+        f" {verdict(reached=one.p50_seconds < LARGE_LIMIT_SECONDS)}"
+        for one in figures
+        if one.server == OURS and one.workload == LARGE.name
+    ]
+
+
+def _creations_table(run: Run) -> Table:
+    pace = f"{PACE_PER_SECOND} a second, then {CLIENTS} clients as fast as it goes"
+    table = Table(title=f"Creating GPU pods on the API server: medians of {run.plan.rounds} rounds, {pace}")
+    table.add_column("pods pass")
+    for heading in ("p50", "p99", "added to p50", "creations/s"):
+        table.add_column(heading, justify="right")
+    for one in run.creations:
+        table.add_row(
+            one.door,
+            milli(one.p50_seconds),
+            milli(one.p99_seconds),
+            milli(one.added_p50_seconds),
+            f"{one.creations_per_second:,.0f}",
+            style="bold" if one.door == MUTATED.name else None,
+        )
+    return table
+
+
+def _creation_lines(targets: CreationTargets) -> tuple[str, str]:
+    """Says whether a cluster is better off with ours than with the other."""
+    added = f"{milli(targets.added_p50_seconds)} more than {OTHER.name}; target ≤ 0"
+    rate = f"{times(targets.per_second)} times as many pods a second as with {OTHER.name}; target ≥ 1"
+    return (
+        f"{OURS} adds {added}: {verdict(reached=targets.is_quicker)}",
+        f"{OURS}: {rate}: {verdict(reached=targets.lets_more_through)}",
+    )
 
 
 def verdict(*, reached: bool) -> str:

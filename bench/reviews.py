@@ -11,27 +11,41 @@ import bisect
 
 import msgspec
 
+from bench.jobs import JOBS, job
 from bench.pods import UID, UNLIKE, USUAL, Kind, Object, pod, variant_of
 
 NAMESPACE = "bench-training"
-VARIANTS = 12
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """A kind of load: bodies of about that many bytes about pods of these kinds.
+    """A kind of load: bodies of about that many bytes about pods, or Jobs, of these kinds.
 
-    `usual` is whether the targets are meant for it.
+    Attributes:
+        name: What the figures call it.
+        size_bytes: The size that no body exceeds.
+        kinds: Of the pods, or of the pods of the Jobs.
+        jobs: Whether it is Jobs that are sent.
+        variants: How many users and labels there are of each kind.
+        alone: Whether reviews come one at a time, so that the latency is that of one.
+        usual: Whether the targets are meant for it.
     """
 
     name: str
     size_bytes: int
     kinds: tuple[Kind, ...] = USUAL
+    jobs: bool = False
+    variants: int = 12
+    alone: bool = False
     usual: bool = True
 
 
+LARGE = Workload("1 MB", 1_000_000, variants=1, alone=True)
+"""About as large as a pod gets: etcd takes no more than 1.5 MB."""
 WORKLOADS = (
     Workload("10 kB", 10_000),
     Workload("30 kB", 30_000),
+    LARGE,
+    Workload("10 kB, Jobs", 10_000, JOBS, jobs=True),
     Workload("10 kB, no two alike", 10_000, UNLIKE, usual=False),
 )
 
@@ -43,31 +57,35 @@ class Review(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def reviews(workload: Workload, variants: int = VARIANTS) -> tuple[Review, ...]:
+def reviews(workload: Workload) -> tuple[Review, ...]:
     """Gives one review per variant and kind of pod, each just below the size by its environment."""
     return tuple(
-        Review(f"{kind.name}-{variant:02d}", _fill(variant_of(kind, variant), workload.size_bytes))
-        for variant in range(variants)
+        Review(f"{kind.name}-{variant:02d}", _fill(workload, variant_of(kind, variant)))
+        for variant in range(workload.variants)
         for kind in workload.kinds
     )
 
 
-def _fill(kind: Kind, size_bytes: int) -> bytes:
-    most = size_bytes // 100  # an entry takes more than this
-    fits = bisect.bisect_right(range(most), size_bytes, key=lambda entries: len(encode(kind, entries)))
-    return encode(kind, max(fits - 1, 0))
+def _fill(workload: Workload, kind: Kind) -> bytes:
+    size = workload.size_bytes
+    most = size // 100  # an entry takes more than this
+    fits = bisect.bisect_right(
+        range(most), size, key=lambda entries: len(encode(kind, entries, jobs=workload.jobs))
+    )
+    return encode(kind, max(fits - 1, 0), jobs=workload.jobs)
 
 
-def encode(kind: Kind, entries: int) -> bytes:
-    """Gives the body of a review of a pod with that many entries of environment beyond its own."""
-    obj = pod(kind, entries, NAMESPACE)
+def encode(kind: Kind, entries: int, *, jobs: bool = False) -> bytes:
+    """Gives the body of a review of a pod, or Job, with that many entries of environment beyond its own."""
+    obj = job(kind, entries, NAMESPACE) if jobs else pod(kind, entries, NAMESPACE)
     body: bytes = msgspec.json.encode(_review(kind, obj))
     return body + b"\n"  # Go's encoder ends with one
 
 
 def _review(kind: Kind, obj: Object) -> Object:
-    gvk = {"group": "", "version": "v1", "kind": "Pod"}
-    gvr = {"group": "", "version": "v1", "resource": "pods"}
+    group, _, version = obj["apiVersion"].rpartition("/")
+    gvk = {"group": group, "version": version, "kind": obj["kind"]}
+    gvr = {"group": group, "version": version, "resource": obj["kind"].lower() + "s"}
     name = {"name": obj["metadata"]["name"]} if "name" in obj["metadata"] else {}
     return {
         "kind": "AdmissionReview",

@@ -21,8 +21,12 @@ class Plan(msgspec.Struct, frozen=True):
     """How much is measured: each server for `seconds` in each round, over so many connections."""
 
     rounds: int = 5
-    seconds: float = 2.0
+    seconds: float = 1.0
     connections: int = 8
+
+    def alone(self) -> Plan:
+        """The same with one review at a time."""
+        return msgspec.structs.replace(self, connections=1)
 
     @property
     def total_seconds(self) -> float:

@@ -14,9 +14,10 @@ from urllib.request import Request, urlopen
 
 import msgspec
 
+from bench.doors import DOORS
 from bench.figures import CONTROLLER_RUNTIME, OURS, PLAIN
 from bench.gate import Post
-from bench.policies import comparator_policy, gpu_policy
+from bench.policies import NAMESPACE_LABELS, comparator_policy, gpu_policy
 from bench.processes import Cores, pinned
 from bench.programs import Programs
 from bench.reviews import NAMESPACE
@@ -117,7 +118,8 @@ def child_name(server: str) -> str:
 
 def _install(sandbox: Sandbox) -> Installation:
     installation = install_chart(sandbox, {"profile": "enforce"})
-    sandbox.api().create_namespace(NAMESPACE)
+    for name in (NAMESPACE, *(door.namespace for door in DOORS)):
+        sandbox.api().create_namespace(name, NAMESPACE_LABELS)
     sandbox.api().create(POLICIES, gpu_policy())
     return installation
 

@@ -7,10 +7,13 @@ import msgspec
 import pytest
 
 from bench.gate import DisagreementError, Post, check
+from bench.jobs import JOBS
 from bench.pods import UID
-from bench.reviews import WORKLOADS, reviews
+from bench.reviews import WORKLOADS, Workload, reviews
 
-REVIEW = reviews(WORKLOADS[0], variants=1)[1]  # has labels and annotations of its own
+POD = msgspec.structs.replace(WORKLOADS[0], variants=1)
+REVIEW = reviews(POD)[1]  # has labels and annotations of its own
+JOB = reviews(Workload("10 kB", 10_000, JOBS, jobs=True, variants=1))[0]
 CLASS = {"op": "add", "path": "/metadata/labels/gpu-tenure.io~1class", "value": "batch"}
 
 
@@ -56,3 +59,33 @@ def test_differences_are_named(other: Post, message: str) -> None:
     """The message says which server, which review and which field."""
     with pytest.raises(DisagreementError, match=message):
         check({"a": server(CLASS), "b": other}, [REVIEW])
+
+
+TEMPLATE = "/spec/template/metadata"
+MARK = {"op": "add", "path": f"{TEMPLATE}/annotations", "value": {"gpu-tenure.io/deadline": "job"}}
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        pytest.param(
+            server(MARK | {"value": {"gpu-tenure.io/deadline": "kept"}}),
+            r"template.annotations\[gpu-tenure.io/deadline\] is 'job' and 'kept'",
+            id="another mark on the template is a difference",
+        ),
+        pytest.param(
+            server(MARK, {"op": "add", "path": f"{TEMPLATE}/labels", "value": {"app": "x"}}),
+            "changes more than it should",
+            id="a label of ours that is none is damage",
+        ),
+        pytest.param(
+            server(MARK, {"op": "remove", "path": "/spec/template/spec/volumes"}),
+            "changes more than it should",
+            id="so is a volume that is gone",
+        ),
+    ],
+)
+def test_templates_of_jobs_are_compared_too(other: Post, message: str) -> None:
+    """What the pods of a Job will inherit counts as much as the Job."""
+    with pytest.raises(DisagreementError, match=message):
+        check({"a": server(MARK), "b": other}, [JOB])

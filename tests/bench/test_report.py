@@ -5,24 +5,33 @@ from io import StringIO
 
 from rich.console import Console
 
+from bench.creation_figures import CreationFigures, CreationTargets
 from bench.figures import CONTROLLER_RUNTIME, OURS, PLAIN, Figures, Ratio
 from bench.processes import Memory
 from bench.report import Run, as_json, show
 from bench.rounds import Plan
 
+GOOD = CreationTargets(-0.001, 1.2)
 
-def run(load_share: float = 0.3, peak: int = 70_000_000) -> Run:
+
+def run(
+    load_share: float = 0.3,
+    peak: int = 70_000_000,
+    size: str = "10 kB",
+    targets: CreationTargets = GOOD,
+) -> Run:
     """A run with one size."""
     figures = tuple(
-        Figures(name, "10 kB", 5000.0, 0.0002, 0.0015, 0.004, load_share, 60_000_000, 5)
+        Figures(name, size, 5000.0, 0.0002, 0.0015, 0.004, load_share, 60_000_000, 5)
         for name in (OURS, CONTROLLER_RUNTIME, PLAIN)
     )
     ratios = (
         Ratio(CONTROLLER_RUNTIME, "10 kB", 11.0, 9.5, 10.0),
-        Ratio(PLAIN, "10 kB", 0.8, 0.7, 1.3),
+        Ratio(PLAIN, "10 kB", 0.8, 0.7, 1.5),
         Ratio(PLAIN, "unlike", 0.4, 0.3),
     )
-    return Run(Plan(), figures, ratios, Memory(60_000_000, peak))
+    creations = (CreationFigures(OURS, 0.0065, 0.02, 0.0012, 321.0, 5),)
+    return Run(Plan(), figures, ratios, Memory(60_000_000, peak), creations, targets)
 
 
 def printed(found: Run) -> str:
@@ -47,7 +56,30 @@ def test_tables_name_each_figure_and_say_which_targets_are_missed() -> None:
 
 def test_memory_beyond_the_limit_is_said() -> None:
     """The peak counts, not what is left at the end."""
-    assert "not reached" in printed(run(peak=81_000_000)).splitlines()[-1]
+    said = next(line for line in printed(run(peak=81_000_000)).splitlines() if "resident" in line)
+    assert "not reached" in said
+
+
+def test_a_large_pod_is_judged_by_its_latency() -> None:
+    """Only where such pods were measured."""
+    assert not any("takes" in line for line in printed(run()).splitlines())
+    said = next(line for line in printed(run(size="1 MB")).splitlines() if "takes" in line)
+    assert "1.50 ms" in said
+    assert said.endswith(": reached")
+
+
+def test_creations_are_shown_with_what_the_webhook_adds() -> None:
+    """Both targets are judged."""
+    lines = printed(run()).splitlines()
+    row = next(line for line in lines if "6.50 ms" in line)
+    assert all(cell in row for cell in (OURS, "20.00 ms", "1.20 ms", "321"))
+    assert [line.rsplit(": ", 1)[1] for line in lines[-2:]] == ["reached", "reached"]
+
+
+def test_a_slower_creation_is_said() -> None:
+    """A missed target of the API server's part is said as plainly as the others."""
+    lines = printed(run(targets=CreationTargets(0.001, 0.9))).splitlines()
+    assert [line.rsplit(": ", 1)[1] for line in lines[-2:]] == ["not reached", "not reached"]
 
 
 def test_a_busy_load_generator_is_remarked() -> None:

@@ -12,6 +12,11 @@ from webhook.review import read_request
 CASES = [pytest.param(workload, id=f"reviews of {workload.name}") for workload in WORKLOADS]
 
 
+def few(variants: int) -> Workload:
+    """The first workload with fewer variants."""
+    return msgspec.structs.replace(WORKLOADS[0], variants=variants)
+
+
 @pytest.mark.parametrize("workload", CASES)
 def test_bodies_have_the_size_that_they_claim(workload: Workload) -> None:
     """Each is at most that long, and not shorter by more than its last entry of environment."""
@@ -22,11 +27,15 @@ def test_bodies_have_the_size_that_they_claim(workload: Workload) -> None:
 
 @pytest.mark.parametrize("workload", CASES)
 def test_every_review_is_about_a_gpu_pod_that_our_webhook_reads(workload: Workload) -> None:
-    """The webhook's own reader finds two devices in each."""
+    """The webhook's own reader finds two devices in each pod, or in the pods of each Job."""
     for review in reviews(workload):
         request = read_request(review.body)
         assert request.object is not None
-        assert devices_of(request.object.pod().spec).counts == {"nvidia.com/gpu": 2}
+        template = request.object.job().spec.template
+        assert (template is not None) is workload.jobs
+        spec = template.spec if template is not None else request.object.pod().spec
+        assert spec is not None
+        assert devices_of(spec).counts == {"nvidia.com/gpu": 2}
 
 
 def test_they_are_always_the_same() -> None:
@@ -36,13 +45,13 @@ def test_they_are_always_the_same() -> None:
 
 def test_kinds_and_variants_differ() -> None:
     """No two reviews are alike, and each kind of pod is there."""
-    found = reviews(WORKLOADS[0], variants=3)
+    found = reviews(few(3))
     assert len({review.body for review in found}) == len(found) == 3 * len(USUAL)
 
 
 def test_every_pod_carries_the_placeholder_beyond_the_uid() -> None:
     """So that a server which remembers bodies or names gains nothing."""
-    for review in reviews(WORKLOADS[0], variants=1):
+    for review in reviews(few(1)):
         metadata = msgspec.json.decode(review.body)["request"]["object"]["metadata"]
         del metadata["managedFields"]
         assert UID in msgspec.json.encode(metadata).decode()

@@ -5,11 +5,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os/signal"
 	"strings"
 	"syscall"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -33,6 +35,9 @@ func main() {
 	if err := corev1.AddToScheme(scheme); err != nil {
 		serve.Fail(err)
 	}
+	if err := batchv1.AddToScheme(scheme); err != nil {
+		serve.Fail(err)
+	}
 	server := webhook.NewServer(webhook.Options{Host: flags.Host, Port: flags.Port, CertDir: flags.CertDir})
 	server.Register("/mutate", &webhook.Admission{
 		Handler: &mutator{decoder: admission.NewDecoder(scheme), policy: flags.Policy},
@@ -46,6 +51,9 @@ func main() {
 
 // Handle implements admission.Handler.
 func (m *mutator) Handle(_ context.Context, request admission.Request) admission.Response {
+	if request.Kind.Kind == "Job" {
+		return m.handleJob(request)
+	}
 	pod := &corev1.Pod{}
 	if err := m.decoder.Decode(request, pod); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
@@ -54,7 +62,29 @@ func (m *mutator) Handle(_ context.Context, request admission.Request) admission
 		return admission.Allowed("")
 	}
 	apply(rules.Decide(m.policy, facts(pod, request.UserInfo.Username)), pod)
-	mutated, err := json.Marshal(pod)
+	return patched(request, pod)
+}
+
+func (m *mutator) handleJob(request admission.Request) admission.Response {
+	job := &batchv1.Job{}
+	if err := m.decoder.Decode(request, job); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if !holdsGPU(&job.Spec.Template.Spec) {
+		return admission.Allowed("")
+	}
+	username, own := request.UserInfo.Username, job.Spec.ActiveDeadlineSeconds
+	outcome := rules.DecideJob(m.policy, username, own, job.Spec.Template.Annotations)
+	job.Annotations = with(job.Annotations, outcome.Annotations)
+	job.Spec.Template.Annotations = with(job.Spec.Template.Annotations, outcome.TemplateAnnotations)
+	if outcome.Seconds != nil {
+		job.Spec.ActiveDeadlineSeconds = outcome.Seconds
+	}
+	return patched(request, job)
+}
+
+func patched(request admission.Request, obj any) admission.Response {
+	mutated, err := json.Marshal(obj)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
@@ -92,19 +122,17 @@ func holdsGPU(spec *corev1.PodSpec) bool {
 }
 
 func apply(outcome rules.Outcome, pod *corev1.Pod) {
-	if pod.Labels == nil {
-		pod.Labels = map[string]string{}
-	}
-	for key, value := range outcome.Labels {
-		pod.Labels[key] = value
-	}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	for key, value := range outcome.Annotations {
-		pod.Annotations[key] = value
-	}
+	pod.Labels = with(pod.Labels, outcome.Labels)
+	pod.Annotations = with(pod.Annotations, outcome.Annotations)
 	if outcome.Seconds != nil {
 		pod.Spec.ActiveDeadlineSeconds = outcome.Seconds
 	}
+}
+
+func with(values, more map[string]string) map[string]string {
+	if values == nil {
+		values = map[string]string{}
+	}
+	maps.Copy(values, more)
+	return values
 }

@@ -25,11 +25,14 @@ type review struct {
 }
 
 type request struct {
-	UID      string `json:"uid"`
+	UID  string `json:"uid"`
+	Kind struct {
+		Kind string `json:"kind"`
+	} `json:"kind"`
 	UserInfo struct {
 		Username string `json:"username"`
 	} `json:"userInfo"`
-	Object pod `json:"object"`
+	Object object `json:"object"`
 }
 
 type response struct {
@@ -39,18 +42,29 @@ type response struct {
 	PatchType string `json:"patchType,omitempty"`
 }
 
-type pod struct {
-	Metadata struct {
-		Labels          map[string]string `json:"labels"`
-		Annotations     map[string]string `json:"annotations"`
-		OwnerReferences []owner           `json:"ownerReferences"`
-	} `json:"metadata"`
-	Spec struct {
-		RestartPolicy         string      `json:"restartPolicy"`
-		ActiveDeadlineSeconds *int64      `json:"activeDeadlineSeconds"`
-		InitContainers        []container `json:"initContainers"`
-		Containers            []container `json:"containers"`
+// object is a pod or a Job: a Job has a template.
+type object struct {
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		podSpec
+		Template struct {
+			Metadata metadata `json:"metadata"`
+			Spec     podSpec  `json:"spec"`
+		} `json:"template"`
 	} `json:"spec"`
+}
+
+type metadata struct {
+	Labels          map[string]string `json:"labels"`
+	Annotations     map[string]string `json:"annotations"`
+	OwnerReferences []owner           `json:"ownerReferences"`
+}
+
+type podSpec struct {
+	RestartPolicy         string      `json:"restartPolicy"`
+	ActiveDeadlineSeconds *int64      `json:"activeDeadlineSeconds"`
+	InitContainers        []container `json:"initContainers"`
+	Containers            []container `json:"containers"`
 }
 
 type owner struct {
@@ -91,10 +105,9 @@ func mutate(policy *rules.Policy, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := response{UID: asked.Request.UID, Allowed: true}
-	if pod := &asked.Request.Object; holdsGPU(pod) {
-		outcome := rules.Decide(policy, facts(pod, asked.Request.UserInfo.Username))
+	if operations := decide(policy, asked.Request); len(operations) > 0 {
 		answer.PatchType = "JSONPatch"
-		answer.Patch, err = json.Marshal(patch(pod, outcome))
+		answer.Patch, err = json.Marshal(operations)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -109,6 +122,21 @@ func mutate(policy *rules.Policy, w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content)
 }
 
+func decide(policy *rules.Policy, asked *request) []operation {
+	obj := &asked.Object
+	if asked.Kind.Kind == "Job" {
+		if !holdsGPU(&obj.Spec.Template.Spec) {
+			return nil
+		}
+		username, own := asked.UserInfo.Username, obj.Spec.ActiveDeadlineSeconds
+		return jobPatch(obj, rules.DecideJob(policy, username, own, obj.Spec.Template.Metadata.Annotations))
+	}
+	if !holdsGPU(&obj.Spec.podSpec) {
+		return nil
+	}
+	return patch(obj, rules.Decide(policy, facts(obj, asked.UserInfo.Username)))
+}
+
 // read takes the body into a buffer of the announced size, so that it grows but once.
 func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limited := http.MaxBytesReader(w, r.Body, maxBody)
@@ -120,7 +148,7 @@ func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-func facts(pod *pod, username string) rules.Facts {
+func facts(pod *object, username string) rules.Facts {
 	known := rules.Facts{
 		Labels:          pod.Metadata.Labels,
 		Annotations:     pod.Metadata.Annotations,
@@ -137,8 +165,8 @@ func facts(pod *pod, username string) rules.Facts {
 	return known
 }
 
-func holdsGPU(pod *pod) bool {
-	for _, containers := range [][]container{pod.Spec.InitContainers, pod.Spec.Containers} {
+func holdsGPU(spec *podSpec) bool {
+	for _, containers := range [][]container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			for name := range containers[i].Resources.Limits {
 				if rules.IsGPU(name) {
@@ -150,10 +178,21 @@ func holdsGPU(pod *pod) bool {
 	return false
 }
 
-func patch(pod *pod, outcome rules.Outcome) []operation {
+func patch(pod *object, outcome rules.Outcome) []operation {
 	operations := make([]operation, 0, len(outcome.Labels)+len(outcome.Annotations)+1)
 	operations = additions(operations, "/metadata/labels", pod.Metadata.Labels, outcome.Labels)
 	operations = additions(operations, "/metadata/annotations", pod.Metadata.Annotations, outcome.Annotations)
+	if outcome.Seconds != nil {
+		operations = append(operations, operation{"add", "/spec/activeDeadlineSeconds", *outcome.Seconds})
+	}
+	return operations
+}
+
+func jobPatch(job *object, outcome rules.JobOutcome) []operation {
+	operations := make([]operation, 0, 4)
+	operations = additions(operations, "/metadata/annotations", job.Metadata.Annotations, outcome.Annotations)
+	template := job.Spec.Template.Metadata.Annotations
+	operations = additions(operations, "/spec/template/metadata/annotations", template, outcome.TemplateAnnotations)
 	if outcome.Seconds != nil {
 		operations = append(operations, operation{"add", "/spec/activeDeadlineSeconds", *outcome.Seconds})
 	}

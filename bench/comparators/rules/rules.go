@@ -18,6 +18,7 @@ const (
 	DeadlineSeconds = Prefix + "deadline-seconds"
 	Asked           = Prefix + "asked"
 	IdleAfter       = Prefix + "idle-after"
+	RequestedBy     = Prefix + "requested-by"
 )
 
 // Terms are the idle terms of one class, as label values.
@@ -58,6 +59,43 @@ type Outcome struct {
 	Seconds     *int64
 }
 
+// JobOutcome is what is to be written on a Job and on the template of its pods.
+type JobOutcome struct {
+	Annotations         map[string]string
+	TemplateAnnotations map[string]string
+	Seconds             *int64
+}
+
+// DecideJob gives what a Job of GPU pods gets under a policy.
+func DecideJob(policy *Policy, username string, own *int64, template map[string]string) JobOutcome {
+	note, effective := "kept", own
+	outcome := JobOutcome{}
+	switch {
+	case own == nil:
+		note, effective = "injected", &policy.DeadlineDefault
+		outcome.Seconds = effective
+	case *own > policy.DeadlineMax:
+		note, effective = "lowered", &policy.DeadlineMax
+		outcome.Seconds = effective
+	}
+	outcome.Annotations = map[string]string{Deadline: note}
+	outcome.TemplateAnnotations = map[string]string{
+		Deadline:        "job",
+		DeadlineSeconds: strconv.FormatInt(*effective, 10),
+	}
+	requester(policy, username, template, outcome.TemplateAnnotations)
+	return outcome
+}
+
+// requester notes who asked: what a trusted controller makes keeps what its template says.
+func requester(policy *Policy, username string, existing, outcome map[string]string) {
+	if !slices.Contains(policy.Trusted, username) {
+		outcome[RequestedBy] = username
+	} else if value, present := existing[RequestedBy]; present {
+		outcome[RequestedBy] = value
+	}
+}
+
 // IsGPU says whether a resource name is a GPU, one of its slices or a share of it.
 func IsGPU(name string) bool {
 	switch name {
@@ -92,6 +130,7 @@ func Decide(policy *Policy, facts Facts) Outcome {
 	if asked {
 		outcome.Annotations[Asked] = "idle-after"
 	}
+	requester(policy, facts.Username, facts.Annotations, outcome.Annotations)
 	decideDeadline(policy, controller, class, facts, &outcome)
 	return outcome
 }
