@@ -28,6 +28,7 @@ CHART = ROOT / "manifests" / "chart"
 OWN = "gpu-tenure-system"
 NAMESPACES = "/api/v1/namespaces"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+Asked = list[tuple[str, str]]
 Render = Callable[..., list[dict[str, Any]]]
 
 # Everything that Kubernetes' own roles could give, and none of our virtual rights.
@@ -257,23 +258,32 @@ def recorder(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def asked(release: Any, recorder: Recorder, sandbox: Sandbox) -> list[tuple[str, str]]:
-    """What the recorder was asked since the test began; under `enforce` a CEL error refuses the object."""
-    release.set(
-        profile="enforce",
-        webhook={"url": recorder.url},
-        tls={"caBundle": base64.b64encode(recorder.ca).decode()},
-    )
+def asking(release: Release, recorder: Recorder, sandbox: Sandbox) -> Callable[..., Asked]:
+    """Installs the chart with further values and gives what the recorder is asked from then on.
+
+    The profile is `enforce`: there a CEL error refuses the object.
+    """
     probe = {"metadata": {"generateName": "p-"}, "spec": GPU_SPEC}
-    path = "/api/v1/namespaces/default/pods?dryRun=All"
+    path = f"{NAMESPACES}/default/pods?dryRun=All"
 
     def called() -> bool:
         recorder.asked.clear()
         return sandbox.api().raw("POST", path, probe).status == 201 and len(recorder.asked) == 2
 
-    sandbox.api().wait(called, 20, "both configurations call the recorder")
-    recorder.asked.clear()
-    return recorder.asked
+    def install(**values: Any) -> Asked:
+        bundle = {"caBundle": base64.b64encode(recorder.ca).decode()}
+        release.set(profile="enforce", webhook={"url": recorder.url}, tls=bundle, **values)
+        sandbox.api().wait(called, 20, "both configurations call the recorder")
+        recorder.asked.clear()
+        return recorder.asked
+
+    return install
+
+
+@pytest.fixture
+def asked(asking: Callable[..., Asked]) -> Asked:
+    """What the recorder was asked since the test began."""
+    return asking()
 
 
 @pytest.fixture
