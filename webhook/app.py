@@ -20,7 +20,7 @@ from webhook.decision import OUTCOMES, Decision, Outcome
 from webhook.images import images_stage
 from webhook.metrics import WebhookMetrics
 from webhook.quota_words import try_again
-from webhook.review import Request, read_request
+from webhook.review import POD, Request, read_request
 from webhook.rights_stage import RightsPort, rights_stage
 from webhook.scene import AdmissionSettings, World
 from webhook.server import Limits, Reviewer, ReviewServer
@@ -28,6 +28,7 @@ from webhook.stages import Stage
 from webhook.subject import Memory
 from webhook.tls import ServingCertificate
 from webhook.validation import terms_stage, validate
+from webhook.workload_validation import validate_workload
 
 MUTATE, VALIDATE = "/mutate", "/validate"
 RELOAD_SECONDS = 10.0
@@ -104,6 +105,7 @@ class Admission:
         self._clock = clock
         self._wait_seconds = namespace_wait_seconds
         self._memory = Memory()
+        self._rights = rights
         self._keeps_quotas = False
         self._stages: Sequence[Stage] = (
             terms_stage(self._memory),
@@ -129,7 +131,9 @@ class Admission:
 
     async def _validate(self, request: Request, world: World) -> Decision:
         """Decides whether a new object may be stored."""
-        return await validate(request, world, self._settings, self._memory, self._stages)
+        if request.kind == POD:
+            return await validate(request, world, self._settings, self._memory, self._stages)
+        return await validate_workload(request, world, self._settings, self._memory, self._rights)
 
     def _unless_quotas(self, path: str, decision: Decision) -> Decision:
         """The decision about a pod of an unknown namespace: quotas that may select it cannot be kept."""

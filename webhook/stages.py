@@ -14,6 +14,7 @@ from policy.classes import ClassDecision
 from policy.objects import Pod
 from policy.profile import is_enforcing
 from webhook.answers import Allowed, Answer, Denied
+from webhook.scene import Scene
 from webhook.settle import SIGNATURE
 from webhook.subject import Subject
 from webhook.warnings import fit_warnings
@@ -63,20 +64,27 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 async def run_stages(stages: Sequence[Stage], checked: Checked) -> Summary:
-    """Runs the stages until one refuses; where nothing is enforced a refusal becomes a warning."""
+    """Runs the stages, where something is enforced until one refuses."""
     scene = checked.subject.scene
     enforcing = is_enforcing(scene.profile, scene.enforcement)
     findings: list[Finding] = []
-    remarks: list[str] = []
     for stage in stages:
-        finding = await stage(checked)
-        findings.append(finding)
+        findings.append(await stage(checked))
+        if enforcing and findings[-1].refusal is not None:
+            break
+    return Summary(conclude(findings, scene), tuple(findings))
+
+
+def conclude(findings: Sequence[Finding], scene: Scene) -> Answer:
+    """The answer that findings lead to; where nothing is enforced a refusal becomes a warning."""
+    enforcing = is_enforcing(scene.profile, scene.enforcement)
+    remarks: list[str] = []
+    for finding in findings:
         remarks += finding.remarks
         if finding.refusal is None:
             continue
         if enforcing:
             warnings = fit_warnings(SIGNATURE + remark for remark in remarks)
-            refusal = msgspec.structs.replace(finding.refusal, warnings=warnings)
-            return Summary(refusal, tuple(findings))
+            return msgspec.structs.replace(finding.refusal, warnings=warnings)
         remarks.append(f"would be refused: {finding.refusal.message}")
-    return Summary(Allowed(fit_warnings(SIGNATURE + remark for remark in remarks)), tuple(findings))
+    return Allowed(fit_warnings(SIGNATURE + remark for remark in remarks))
