@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := policy runtime webhook reaper certs cli sandbox bench tests
+CODE := policy runtime webhook reaper quota certs cli sandbox bench tests
 
 .DEFAULT_GOAL := help
 .PHONY: help setup binaries check format test unit demo bench lock clean

@@ -46,7 +46,7 @@ class _Metadata(Struct, rename="camel"):
 
 class _Object(Struct):
     metadata: _Metadata
-    status: msgspec.Raw | None = None
+    status: msgspec.Raw = msgspec.Raw()
 
 
 class _Write(Struct, rename="camel"):
@@ -78,9 +78,9 @@ def read_stored(raw: msgspec.Raw | bytes) -> StoredQuota:
     return StoredQuota(quota, ledger, version)
 
 
-def _read_ledger(raw: msgspec.Raw | None) -> Ledger:
+def _read_ledger(raw: msgspec.Raw) -> Ledger:
     """The ledger in a status; an empty one where there is none."""
-    if raw is None:
+    if not bytes(raw):
         return Ledger()
     return msgspec.json.decode(raw, type=Ledger | None) or Ledger()
 

@@ -96,9 +96,16 @@ class Installation:
 
     def start_reaper(self, *args: str, env: Values | None = None, name: str = "reaper") -> str:
         """Starts a reaper on the sandbox's Prometheus; gives its ops server's address, once it answers."""
+        return self._start(name, "reaper", (f"--prometheus-url={self.sandbox.prometheus_url}", *args), env)
+
+    def start_quota(self, *args: str, env: Values | None = None, name: str = "quota") -> str:
+        """Starts a keeper of ledgers; gives its ops server's address, once it answers."""
+        return self._start(name, "quota", args, env)
+
+    def _start(self, name: str, component: str, args: Sequence[str], env: Values | None) -> str:
+        """Starts a component that has an ops server and nothing else, and waits until it lives."""
         ops_port = self.sandbox.free_port()
-        own = (f"--prometheus-url={self.sandbox.prometheus_url}", *_ops(ops_port))
-        self._spawn(name, "reaper", self.command("reaper"), (*own, *args), env or {})
+        self._spawn(name, component, self.command(component), (*_ops(ops_port), *args), env or {})
         url = f"http://{LOOPBACK}:{ops_port}"
 
         def alive() -> bool:
