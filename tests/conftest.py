@@ -6,9 +6,11 @@ import itertools
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 import structlog
+import yaml
 
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.install import Installation, install_chart
@@ -73,6 +75,33 @@ def make_namespace(sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator
         # Without its pods the namespace goes quickly; nobody waits for it: no name is used twice.
         sandbox.api().raw("DELETE", f"{path}/pods", {"gracePeriodSeconds": 0})
         sandbox.api().raw("DELETE", path)
+
+
+@pytest.fixture(scope="session")
+def install_kinds() -> Callable[[Sandbox], None]:
+    """Installs kinds of other projects, with small schemas of our own, and waits until they are served."""
+    kinds = yaml.safe_load((Path(__file__).parent / "data" / "kinds.yaml").read_text())["kinds"]
+
+    def install(sandbox: Sandbox) -> None:
+        api = sandbox.api()
+        for kind in kinds:
+            group, version, plural = kind["group"], kind["version"], kind["plural"]
+            schema = {"type": "object", "properties": {"spec": kind["spec"]}}
+            served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+            names = {"kind": kind["kind"], "plural": plural, "singular": kind["kind"].lower()}
+            spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [served]}
+            metadata = {
+                "name": f"{plural}.{group}",
+                "annotations": {"api-approved.kubernetes.io": "unapproved, a schema of the tests"},
+            }
+            body = {"metadata": metadata, "spec": spec}
+            reply = api.raw("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+            assert reply.status in {201, 409}, reply.text
+        for kind in kinds:
+            path = f"/apis/{kind['group']}/{kind['version']}/{kind['plural']}"
+            api.wait(lambda path=path: api.raw("GET", path).status == 200, 30, f"{path} is served")
+
+    return install
 
 
 @pytest.fixture

@@ -41,8 +41,27 @@ MATRIX: dict[str, dict[str, Any]] = {
     },
     "no owners but the built-in ones": {"reaper": {"ownerResources": []}},
     "no policies": {"policies": {"shipped": False}},
+    "creators that act for others": {
+        "requesterSources": [
+            {"creator": "system:serviceaccount:hub:hub", "annotation": "example.com/user"},
+            {"creator": "portal", "label": "user"},
+            {"creator": "portal", "namespaceAnnotation": "owner"},
+        ]
+    },
     "more environment": {"webhook": {"env": {"GPU_TENURE_WEBHOOK_LOG_LEVEL": "debug"}}},
 }
+
+SHAPES = {
+    "cronjobs": ("cronjobs",),
+    "jobsets": ("jobsets",),
+    "leaderworkersets": ("leaderworkersets",),
+    "ray": ("rayclusters", "rayjobs", "rayservices"),
+    "training": ("jaxjobs", "mpijobs", "mxjobs", "paddlejobs", "pytorchjobs", "tfjobs", "xgboostjobs"),
+    "volcano": ("jobs",),
+    "workflows": ("cronworkflows", "workflows"),
+    "workloads": ("daemonsets", "deployments", "replicasets", "statefulsets"),
+}
+"""What the first rule of the webhook of each shape of workloads selects."""
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown profile": ({"profile": "audit"}, "/profile"),
@@ -53,6 +72,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a bundle that is no base64": ({"tls": {"caBundle": "-----BEGIN"}}, "/tls/caBundle"),
     "a namespace that is none": ({"excludedNamespaces": ["a_b"]}, "/excludedNamespaces/0"),
     "a namespace that ends the list": ({"excludedNamespaces": ['a"]) || true || ("x" in ["']}, "/0"),
+    "a source without a place": ({"requesterSources": [{"creator": "x"}]}, "/requesterSources/0"),
+    "a source with two places": (
+        {"requesterSources": [{"creator": "x", "label": "a", "annotation": "b"}]},
+        "/requesterSources/0",
+    ),
     "a scheduler with a comma": ({"schedulers": ["a,b"]}, "/schedulers/0"),
     "no Prometheus": ({"reaper": {"prometheusURL": ""}}, "/reaper/prometheusURL"),
     "a cycle without a unit": ({"reaper": {"cycle": "60"}}, "/reaper/cycle"),
@@ -138,6 +162,7 @@ def test_webhooks_see_creations_and_no_more(render: Render) -> None:
     assert found == {
         "mutate.gpu-tenure.io": (("pods",), 1),
         "jobs.mutate.gpu-tenure.io": (("jobs",), 1),
+        **{f"{shape}.mutate.gpu-tenure.io": (resources, 1) for shape, resources in SHAPES.items()},
         "validate.gpu-tenure.io": (("pods",), 5),
     }
 

@@ -37,3 +37,15 @@ kind: User
 name: {{ . | quote }}
 {{- end }}
 {{- end }}
+
+{{/* The sources of requesters as the webhook reads them: CREATOR=PLACE:KEY, separated by commas. */}}
+{{- define "gpu-tenure.requesterSources" -}}
+{{- $sources := list -}}
+{{- range .Values.requesterSources -}}
+{{- $creator := .creator -}}
+{{- range $place, $key := omit . "creator" -}}
+{{- $sources = append $sources (printf "%s=%s:%s" $creator (kebabcase $place) $key) -}}
+{{- end -}}
+{{- end -}}
+{{ join "," $sources }}
+{{- end }}
