@@ -91,6 +91,7 @@ class Release:
             "namespaces": True,
             "pods": denies,
             "reaper": denies,
+            "requesters": denies,
             "selectors": True,
         }
         probe, patch = Writer(self.sandbox, "probe"), {"metadata": {"labels": {key: "x", "probe": "x"}}}
@@ -101,6 +102,7 @@ class Release:
         opted_out = {"metadata": {"name": "x", "labels": {"gpu-tenure.io/enforcement": "disabled"}}}
         template = {"metadata": {"labels": {key: "x"}}, "spec": PROBE_SPEC}
         selecting = {"metadata": {"name": "x"}, "spec": {"selector": {key: "x"}, "template": template}}
+        asking = {"metadata": {"annotations": {"gpu-tenure.io/requested-by": "x"}}}
         placed = {"metadata": {"name": "placed"}, "spec": {**PROBE_SPEC, "nodeName": "x"}}
         replies = {
             "bypass": probe.send("POST", f"{NAMESPACES}/default/pods?dryRun=All", placed),
@@ -109,6 +111,7 @@ class Release:
             "namespaces": probe.send("POST", f"{NAMESPACES}?dryRun=All", opted_out),
             "pods": probe.patch(f"{pod}?dryRun=All", patch),
             "reaper": reaper.patch(f"{pod}?dryRun=All", patch),
+            "requesters": probe.patch(f"{job}?dryRun=All", {"spec": {"template": asking}}),
             "selectors": probe.send(
                 "POST", f"{NAMESPACES}/default/replicationcontrollers?dryRun=All", selecting
             ),
