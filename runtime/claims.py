@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 
 import msgspec
@@ -29,17 +30,24 @@ class ClaimTemplates:
         """Returns the template, or None if it is not known."""
         return self._cache.get(namespace, name)
 
-    async def wait_template(self, namespace: str, name: str, timeout: float) -> None:  # noqa: ASYNC109 - a limit is the point
-        """Waits at most `timeout` seconds for the watch to bring a template; not where none is served."""
-        if self.template(namespace, name) is not None or not self._cache.synced:
-            return
-        event = self._waiting.setdefault((namespace, name), asyncio.Event())
+    async def wait(self, namespace: str, names: Collection[str], timeout: float) -> bool:  # noqa: ASYNC109 - a limit is the point
+        """Waits at most `timeout` seconds for templates that the watch may not have brought yet.
+
+        Returns whether all are known, at once if they are, or if none are served.
+        """
+        missing = [(namespace, name) for name in names if self.template(namespace, name) is None]
+        if not missing or not self._cache.synced:
+            return not missing
+        events = [self._waiting.setdefault(key, asyncio.Event()) for key in missing]
         try:
             async with asyncio.timeout(timeout):
-                await event.wait()
+                for event in events:
+                    await event.wait()
         except TimeoutError:
-            if self._waiting.get((namespace, name)) is event:
-                del self._waiting[namespace, name]
+            for key, event in zip(missing, events, strict=True):
+                if self._waiting.get(key) is event:
+                    del self._waiting[key]
+        return all(self.template(*key) is not None for key in missing)
 
     async def run(self) -> None:
         """Watches for ever."""

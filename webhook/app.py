@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 import structlog
 
+from policy.claims import ClaimTemplate
 from policy.objects import Namespace
 from policy.profile import Profile
 from policy.resourcequota import NO_QUOTAS, NamespaceQuotas
@@ -22,10 +23,10 @@ from webhook.metrics import WebhookMetrics
 from webhook.quota_words import try_again
 from webhook.review import POD, Request, read_request
 from webhook.rights_stage import RightsPort, rights_stage
-from webhook.scene import AdmissionSettings, World
+from webhook.scene import AdmissionSettings, World, no_template
 from webhook.server import Limits, Reviewer, ReviewServer
 from webhook.stages import Stage
-from webhook.subject import Memory
+from webhook.subject import Memory, claim_templates_of
 from webhook.tls import ServingCertificate
 from webhook.validation import terms_stage, validate
 from webhook.workload_validation import validate_workload
@@ -71,15 +72,31 @@ class Around(Protocol):
         """What the ResourceQuotas of a namespace mean."""
         ...
 
+    def claim_template(self, namespace: str, name: str) -> ClaimTemplate | None:
+        """A ResourceClaimTemplate, None if it is not known."""
+        ...
+
+    async def wait_claims(self, namespace: str, names: Collection[str], timeout: float) -> bool:  # noqa: ASYNC109 - see runtime
+        """Waits for claim templates; returns whether all are known."""
+        ...
+
 
 class NothingAround:
-    """No ResourceQuotas and no PriorityClasses."""
+    """No ResourceQuotas, PriorityClasses or claim templates."""
 
     priority_classes = PriorityClasses()
 
     def quotas(self, namespace: str) -> NamespaceQuotas:  # noqa: ARG002 - there are none anywhere
         """None in any namespace."""
         return NO_QUOTAS
+
+    def claim_template(self, namespace: str, name: str) -> ClaimTemplate | None:
+        """None in any namespace."""
+        return no_template(namespace, name)
+
+    async def wait_claims(self, namespace: str, names: Collection[str], timeout: float) -> bool:  # noqa: ARG002, ASYNC109 - nothing comes
+        """Does not wait."""
+        return False
 
 
 Decide = Callable[[Request, World], Awaitable[Decision]]
@@ -154,6 +171,10 @@ class Admission:
                 # A namespace may be newer than the watch: worth a moment, but never more than that.
                 await self._known.wait_namespace(request.namespace, self._wait_seconds)
                 decision = self._unless_quotas(path, await decide(request, self._world(request.namespace)))
+            elif decision.outcome is Outcome.CLAIMS_UNRESOLVED and await self._around.wait_claims(
+                request.namespace, claim_templates_of(request), self._wait_seconds
+            ):
+                decision = await decide(request, self._world(request.namespace))
             seconds = self._clock.monotonic() - begun
             self._metrics.reviewed(path, decision, dry_run=bool(request.dry_run), seconds=seconds)
             _tell(path, request, decision)
@@ -165,7 +186,9 @@ class Admission:
         """What the caches hold now; before they are complete no namespace counts as known."""
         known, around = self._known, self._around
         found = known.namespace(namespace) if known.synced else None
-        return World(known.policies, found, around.quotas(namespace), around.priority_classes)
+        return World(
+            known.policies, found, around.quotas(namespace), around.priority_classes, around.claim_template
+        )
 
 
 class Webhook:

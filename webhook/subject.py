@@ -153,6 +153,16 @@ def claimed_in(namespace: str, spec: PodSpec, world: World, settings: AdmissionS
     )
 
 
+def claim_templates_of(request: Request) -> tuple[str, ...]:
+    """The names of the ResourceClaimTemplates of a pod, or of a Job's pods."""
+    spec = request.object.spec if request.object is not None else None
+    if spec is None:
+        return ()
+    of_template = spec.template.spec if spec.template is not None else None
+    claims = (*(spec.resource_claims or ()), *((of_template and of_template.resource_claims) or ()))
+    return tuple(claim.resource_claim_template_name for claim in claims if claim.resource_claim_template_name)
+
+
 def _devices(
     spec: PodSpec,
     annotations: Mapping[str, str] | None,

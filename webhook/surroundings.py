@@ -1,15 +1,18 @@
-"""ResourceQuotas and PriorityClasses of the cluster, watched; knows no policy and decides nothing."""
+"""ResourceQuotas, PriorityClasses and claim templates, watched; knows no policy and decides nothing."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 import msgspec
 
+from policy.claims import ClaimTemplate
 from policy.objects import ObjectMeta
 from policy.resourcequota import NO_QUOTAS, NamespaceQuotas, ResourceQuota, namespace_quotas
 from policy.resources import BUILT_IN_TABLE, ResourceTable
 from policy.scheduling import PriorityClasses
+from runtime.claims import ClaimTemplates
 from runtime.clock import Clock
 from runtime.kube import KubePort
 from runtime.watch import Change, WatchCache, WatchOptions
@@ -40,6 +43,7 @@ class Surroundings:
         self._table = table
         self._quotas = WatchCache(client, QUOTAS_PATH, _read_quota, clock=clock, options=options)
         self._classes = WatchCache(client, CLASSES_PATH, _read_class, clock=clock, options=options)
+        self._templates = ClaimTemplates(client, clock=clock, options=options)
         self._quotas.subscribe(self._on_quota)
         self._classes.subscribe(self._on_class)
         self._by_namespace: dict[str, dict[str, ResourceQuota]] = {}
@@ -67,8 +71,16 @@ class Surroundings:
             self._known_classes = PriorityClasses(names, defaults[0][1] if defaults else None)
         return self._known_classes
 
+    def claim_template(self, namespace: str, name: str) -> ClaimTemplate | None:
+        """A ResourceClaimTemplate, None if it is not known; not every API server has them."""
+        return self._templates.template(namespace, name)
+
+    async def wait_claims(self, namespace: str, names: Collection[str], timeout: float) -> bool:  # noqa: ASYNC109 - a limit is the point
+        """Waits for claim templates; returns whether all are known."""
+        return await self._templates.wait(namespace, names, timeout)
+
     def not_ready(self) -> str | None:
-        """Returns None once both are read, else a sentence that says what is missing."""
+        """Returns None once quotas and classes are read, else a sentence that says what is missing."""
         for cache in (self._quotas, self._classes):
             if not cache.synced:
                 problem = f": {cache.problem}" if cache.problem else ""
@@ -76,10 +88,11 @@ class Surroundings:
         return None
 
     async def run(self) -> None:
-        """Watches both collections for ever."""
+        """Watches all collections for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._quotas.run(), name="watch resourcequotas")
             group.create_task(self._classes.run(), name="watch priorityclasses")
+            group.create_task(self._templates.run(), name="watch resourceclaimtemplates")
 
     def _on_quota(self, _: Change, old: ResourceQuota | None, new: ResourceQuota | None) -> None:
         known = new or old

@@ -40,7 +40,6 @@ OTHERS = (
     "cambricon.com/mlu_monitoring",
     "nvidia.com/gpu.other",
     "nvidia.com/gpu.shared2",
-    "nvidia.com/mig-",
     "nvidia.com/mig-1g.5gb_x",
     "example.com/xy_monitoring",
     "gpu.intel.com/i915_monitoring",
