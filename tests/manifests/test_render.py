@@ -41,6 +41,8 @@ MATRIX: dict[str, dict[str, Any]] = {
     },
     "no owners but the built-in ones": {"reaper": {"ownerResources": []}},
     "no policies": {"policies": {"shipped": False}},
+    "bypasses refused": {"bypass": {"action": "deny", "exceptNamespaces": ["storage"]}},
+    "no guard of bypasses": {"bypass": {"action": "off"}},
     "creators that act for others": {
         "requesterSources": [
             {"creator": "system:serviceaccount:hub:hub", "annotation": "example.com/user"},
@@ -77,6 +79,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"requesterSources": [{"creator": "x", "label": "a", "annotation": "b"}]},
         "/requesterSources/0",
     ),
+    "an unknown action": ({"bypass": {"action": "refuse"}}, "/bypass/action"),
     "a scheduler with a comma": ({"schedulers": ["a,b"]}, "/schedulers/0"),
     "no Prometheus": ({"reaper": {"prometheusURL": ""}}, "/reaper/prometheusURL"),
     "a cycle without a unit": ({"reaper": {"cycle": "60"}}, "/reaper/cycle"),
@@ -129,17 +132,22 @@ def test_profiles_are_those_of_the_design(
     mutating = of_kind(objects, "MutatingWebhookConfiguration")["zz-gpu-tenure"]
     validating = of_kind(objects, "ValidatingWebhookConfiguration")["gpu-tenure"]
     assert {webhook["failurePolicy"] for webhook in mutating["webhooks"]} == {mutate}
-    assert {webhook["failurePolicy"] for webhook in validating["webhooks"]} == {validate}
+    closed = {"validate", "cronjobs.validate", "jobs.validate", "workloads.validate"}
+    assert {
+        webhook["name"]: webhook["failurePolicy"]
+        for webhook in validating["webhooks"]
+        if webhook["failurePolicy"] != "Ignore"
+    } == (dict.fromkeys((f"{name}.gpu-tenure.io" for name in closed), validate) if validate == "Fail" else {})
     actions = {
         name.removeprefix("gpu-tenure-guard-"): binding["spec"]["validationActions"]
         for name, binding in of_kind(objects, "ValidatingAdmissionPolicyBinding").items()
     }
-    expected = {"namespaces": always, "selectors": always}
-    assert actions == expected | dict.fromkeys(("bindings", "jobs", "pods", "reaper"), guards)
+    expected = {"namespaces": always, "selectors": always, "bypass": ["Warn", "Audit"]}
+    assert actions == expected | dict.fromkeys(("bindings", "jobs", "pods", "reaper", "requesters"), guards)
 
 
 def test_webhooks_see_creations_and_no_more(render: Render) -> None:
-    """Neither updates nor subresources, and no label of a pod opts it out."""
+    """No label of a pod opts it out; of updates only those that change an image are seen."""
     objects = render({"webhook": {"timeoutSeconds": {"mutate": 1, "validate": 5}}})
     found = {}
     for kind, path in (("Mutating", "/mutate"), ("Validating", "/validate")):
@@ -156,7 +164,10 @@ def test_webhooks_see_creations_and_no_more(render: Render) -> None:
                 "port": 443,
             }
             assert webhook["clientConfig"] == {"service": service}
-            assert [rule["operations"] for rule in webhook["rules"]] == [["CREATE"]]
+            changes = webhook["name"] == "images.validate.gpu-tenure.io"
+            expected = ["UPDATE"] if changes else ["CREATE"]
+            assert all(rule["operations"] == expected for rule in webhook["rules"])
+            assert webhook["matchConditions"][0]["name"] == "image-changed" or not changes
             resources = tuple(webhook["rules"][0]["resources"])
             found[webhook["name"]] = (resources, webhook["timeoutSeconds"])
     assert found == {
@@ -164,16 +175,19 @@ def test_webhooks_see_creations_and_no_more(render: Render) -> None:
         "jobs.mutate.gpu-tenure.io": (("jobs",), 1),
         **{f"{shape}.mutate.gpu-tenure.io": (resources, 1) for shape, resources in SHAPES.items()},
         "validate.gpu-tenure.io": (("pods",), 5),
+        "images.validate.gpu-tenure.io": (("pods", "pods/ephemeralcontainers"), 5),
+        "jobs.validate.gpu-tenure.io": (("jobs",), 5),
+        **{f"{shape}.validate.gpu-tenure.io": (resources, 5) for shape, resources in SHAPES.items()},
     }
 
 
 def test_a_url_takes_the_place_of_the_service(render: Render) -> None:
     """With the CA that was given, on both paths."""
     objects = render({"webhook": {"url": "https://h:1/"}, "tls": {"caBundle": "Zm9v"}})
-    configs = [webhook["clientConfig"] for obj in objects for webhook in obj.get("webhooks", [])]
-    assert configs == [
-        {"url": f"https://h:1{path}", "caBundle": "Zm9v"} for path in ("/mutate", "/mutate", "/validate")
-    ]
+    for kind, path in (("Mutating", "/mutate"), ("Validating", "/validate")):
+        (configuration,) = of_kind(objects, f"{kind}WebhookConfiguration").values()
+        configs = [webhook["clientConfig"] for webhook in configuration["webhooks"]]
+        assert configs == [{"url": f"https://h:1{path}", "caBundle": "Zm9v"}] * len(configs)
 
 
 def test_one_list_of_excluded_namespaces(render: Render) -> None:
@@ -194,7 +208,7 @@ def test_one_list_of_excluded_namespaces(render: Render) -> None:
                 "values": ["disabled"],
             }
     guards = of_kind(objects, "ValidatingAdmissionPolicy")
-    assert len(guards) == 6
+    assert len(guards) == 8
     for guard in guards.values():
         assert f'request.?namespace.orValue("") in {listed}' in json.dumps(guard).replace('\\"', '"')
         assert "namespaceSelector" not in guard["spec"]["matchConstraints"]
@@ -232,10 +246,12 @@ def test_only_guards_that_may_fail_closed_do(render: Render) -> None:
     }
     assert policies == {
         "bindings": "Ignore",
+        "bypass": "Ignore",
         "jobs": "Ignore",
         "namespaces": "Fail",
         "pods": "Ignore",
         "reaper": "Fail",
+        "requesters": "Ignore",
         "selectors": "Fail",
     }
 
