@@ -12,7 +12,8 @@ from policy.durations import Duration, parse_duration, parse_time
 from policy.errors import FieldError, FormatError, InvalidError
 from policy.keys import API_VERSION, BUILT_IN_NAME
 from policy.memory import parse_memory
-from policy.policyparts import read_act_window, read_contact, read_images, read_scheduling, read_selector_node
+from policy.policyparts import read_act_window, read_contact, read_images, read_selector_node
+from policy.schedulingparts import read_scheduling
 from policy.spec import (
     BUILT_IN,
     Bounds,

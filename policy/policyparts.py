@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import time
-from typing import Any, Final
+from typing import Final
 
 from policy.document import Node
 from policy.errors import FormatError
@@ -17,7 +17,6 @@ from policy.spec import (
     Expression,
     Images,
     Operator,
-    Scheduling,
     Selector,
 )
 from policy.syntax import is_label_value, is_qualified_name
@@ -26,19 +25,18 @@ _TIME_OF_DAY: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
 _URL: Final = re.compile(r"https?://\S+")
 ALLOWED_IMAGE_LENGTH: Final = 512
-_TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 
 def read_selector_node(node: Node) -> Selector:
     """A label selector."""
     fields = node.fields("matchLabels", "matchExpressions")
-    labels = _read_labels(fields["matchLabels"]) if "matchLabels" in fields else {}
+    labels = read_labels(fields["matchLabels"]) if "matchLabels" in fields else {}
     items = fields["matchExpressions"].items() if "matchExpressions" in fields else []
     expressions = [_read_expression(item) for item in items]
     return Selector(labels, tuple(expression for expression in expressions if expression is not None))
 
 
-def _read_labels(node: Node) -> dict[str, str]:
+def read_labels(node: Node) -> dict[str, str]:
     """A map of labels, keys and values valid."""
     if not isinstance(node.value, Mapping):
         node.fail("must be an object")
@@ -93,26 +91,6 @@ def _parse_operator(text: str) -> Operator:
         return Operator(text)
     except ValueError as error:
         raise FormatError(f"must be one of {', '.join(Operator)}") from error
-
-
-def read_scheduling(node: Node | None) -> Scheduling:
-    """Scheduling fields; their inner shapes are the API server's to check, and kept as written."""
-    fields = node.fields("priorityClassName", "tolerations", "nodeSelector", "nodeAffinity") if node else {}
-    tolerations: list[Mapping[str, Any]] = []
-    for item in fields["tolerations"].items() if "tolerations" in fields else []:
-        item.fields(*_TOLERATION)
-        if isinstance(item.value, Mapping):
-            tolerations.append(dict(item.value))
-    affinity = fields["nodeAffinity"].value if "nodeAffinity" in fields else None
-    if affinity is not None and not isinstance(affinity, Mapping):
-        fields["nodeAffinity"].fail("must be an object")
-        affinity = None
-    return Scheduling(
-        priority_class_name=fields["priorityClassName"].text() if "priorityClassName" in fields else None,
-        tolerations=tuple(tolerations),
-        node_selector=_read_labels(fields["nodeSelector"]) if "nodeSelector" in fields else {},
-        node_affinity=affinity,
-    )
 
 
 def read_images(node: Node | None) -> Images:

@@ -42,7 +42,7 @@ FULL: dict[str, Any] = {
             "priorityClassName": "gpu",
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
             "nodeSelector": {"gpu": "true"},
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}},
+            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []},
         },
         "images": {"allowed": ["registry.example/team/*"]},
         "actWindow": {"days": ["Mon", "Fri"], "from": "20:00", "to": "06:00", "timeZone": "Europe/Berlin"},
@@ -289,7 +289,7 @@ def test_deadline_blocks(deadline: Any, batch: Any, expected: tuple[str, str, st
             id="an expression without key",
         ),
         pytest.param(
-            {"scheduling": {"tolerations": [{"keys": "x"}]}},
+            {"scheduling": {"tolerations": [{"keys": "x", "operator": "Exists"}]}},
             "spec.scheduling.tolerations[0].keys",
             "did you mean key",
             id="an unknown field of a toleration",
