@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
+    from cli.documents import Document
     from cli.explanation import Explanation, Setting
+    from policy.resources import ResourceTable
     from policy.selection import PolicySet
 
 Output = Literal["text", "json", "yaml"]
 REFUSED = 1
 
 
-def explain(
+def explain(  # noqa: PLR0913, PLR0917 - one argument per flag
     file: Annotated[
         list[str], typer.Option("--file", "-f", help="Manifest that carries pods; - is standard input.")
     ],
@@ -34,13 +36,16 @@ def explain(
     profile: Annotated[
         Literal["observe", "warn", "enforce"], typer.Option(help="Profile of the installation.")
     ] = "observe",
+    gpu_resources: Annotated[
+        str, typer.Option(help="The chart's gpuResources as JSON: further names of GPU resources.")
+    ] = "",
     output: Annotated[Output, typer.Option("--output", "-o", help="Form of the answer.")] = "text",
 ) -> None:
     """Show what admission would do with a manifest, offline: terms, deadline, patch, warnings and why.
 
-    Reads Pods, Deployments, Jobs, CronJobs and any other object with a pod template. For a workload, `object`
-    is the patched workload and `pod` what its pods would be admitted as. Exit code 0: allowed, 1: refused,
-    2: bad input.
+    Reads Pods, Deployments, Jobs, CronJobs and any other object with a pod template, and the
+    ResourceClaimTemplates that their pods name. For a workload, `object` is the patched workload and `pod`
+    what its pods would be admitted as. Exit code 0: allowed, 1: refused, 2: bad input.
     """
     from cli.explanation import Setting
     from policy.profile import Profile
@@ -48,7 +53,7 @@ def explain(
 
     setting = Setting(
         policies=_policies(policy or []),
-        admission=AdmissionSettings(profile=Profile(profile)),
+        admission=AdmissionSettings(profile=Profile(profile), table=_table(gpu_resources)),
         user=user,
         namespace=namespace,
         namespace_labels=_labels(namespace_labels),
@@ -62,22 +67,26 @@ def explain(
 def _explain_files(files: list[str], setting: Setting) -> list[Explanation]:
     """Explains all objects of all files; raises InvalidError with everything that is wrong."""
     from cli.documents import read_documents
-    from cli.explanation import explain_document
+    from cli.explanation import explain_document, with_claim_templates
     from policy.errors import FieldError, InvalidError
 
     found: list[Explanation] = []
     errors: list[FieldError] = []
+    documents: list[Document] = []
     for name in files:
         try:
-            documents = read_documents(_called(name), _read(name))
+            documents += read_documents(_called(name), _read(name))
         except InvalidError as error:
             errors += error.errors
-            continue
-        for document in documents:
-            try:
-                found += explain_document(document, setting)
-            except InvalidError as error:
-                errors += error.errors
+    try:
+        setting = with_claim_templates(setting, documents)
+    except InvalidError as error:
+        errors += error.errors
+    for document in documents:
+        try:
+            found += explain_document(document, setting)
+        except InvalidError as error:
+            errors += error.errors
     if not errors and not found:
         names = ", ".join(map(_called, files))
         errors.append(FieldError(names, "carries no pods; expected a Pod, or an object with a pod template"))
@@ -106,6 +115,20 @@ def _policies(files: list[str]) -> PolicySet:
     if errors:
         raise InvalidError(errors)
     return PolicySet.of([document.content for document in documents])
+
+
+def _table(text: str) -> ResourceTable:
+    """Reads further rows of the table of GPU resources."""
+    import msgspec
+
+    from policy.errors import FieldError, InvalidError
+    from policy.resources import parse_table
+
+    try:
+        rows = msgspec.json.decode(text, type=list[dict[str, Any]]) if text.strip() else []
+    except msgspec.DecodeError as error:
+        raise InvalidError([FieldError("--gpu-resources", "must be a JSON list of rows")]) from error
+    return parse_table(rows, "--gpu-resources")
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from cli.documents import Document
 from cli.templates import CRON_JOB_CONTROLLER, Carried, creator_of, job_of, pods_of, pods_of_template
+from policy.claims import ClaimTemplate
+from policy.devices import Devices, devices_of
 from policy.errors import FieldError, InvalidError
-from policy.objects import Namespace, ObjectMeta
+from policy.objects import Namespace, ObjectMeta, Pod
 from policy.selection import PolicySet
 from webhook.admission import mutate
 from webhook.decision import OUTCOMES, Decision, Outcome
 from webhook.patch import apply
 from webhook.review import JOB, POD, Kind, Request, ReviewedObject, UserInfo
 from webhook.scene import AdmissionSettings, World
-from webhook.subject import Memory
+from webhook.subject import Memory, claimed_in
 from webhook.validation import terms_stage, validate
 
 _EXAMPLES = {
@@ -35,7 +37,7 @@ class Setting(msgspec.Struct, frozen=True):
     """Where and by whom the objects would be created.
 
     `namespace` None is the object's own; `user` None is whoever creates such an object: the controller that a
-    pod refers to, else a person.
+    pod refers to, else a person. `claim_templates` are ResourceClaimTemplates by namespace and name.
     """
 
     policies: PolicySet
@@ -43,18 +45,22 @@ class Setting(msgspec.Struct, frozen=True):
     user: str | None = None
     namespace: str | None = None
     namespace_labels: Mapping[str, str] = {}
+    claim_templates: Mapping[tuple[str, str], ClaimTemplate] = {}
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What admission would do with one pod, or with one workload and its pods; the JSON output.
 
     `patch` belongs to the object of the manifest: the pod itself or, where `object` is there, the workload.
+    `cards` is how many whole cards the devices weigh, exactly; `uncounted` says what is not known of them.
     """
 
     gpu_pod: bool
     allowed: bool
     pod_class: str | None = msgspec.field(name="class")
     devices: dict[str, str]
+    cards: str
+    uncounted: list[str]
     policy: str | None
     patch: list[dict[str, Any]]
     warnings: list[str]
@@ -72,6 +78,25 @@ def explain_document(document: Document, setting: Setting) -> list[Explanation]:
     return _Explainer(document, setting).explain()
 
 
+def with_claim_templates(setting: Setting, documents: Iterable[Document]) -> Setting:
+    """The setting with the ResourceClaimTemplates that the documents hold.
+
+    Raises:
+        InvalidError: a template has a field of the wrong form.
+    """
+    found: dict[tuple[str, str], ClaimTemplate] = {}
+    for document in documents:
+        if document.content["kind"] != "ResourceClaimTemplate":
+            continue
+        try:
+            template = msgspec.convert(document.content, ClaimTemplate)
+        except msgspec.ValidationError as error:
+            raise InvalidError([_field_error(document.where, "", error)]) from error
+        namespace = setting.namespace or template.metadata.namespace or "default"
+        found[namespace, template.metadata.name or ""] = template
+    return msgspec.structs.replace(setting, claim_templates={**setting.claim_templates, **found})
+
+
 class _Explainer:
     """Explains the object of one document."""
 
@@ -82,7 +107,11 @@ class _Explainer:
         self.memory = Memory()
         self.namespace = setting.namespace or self._own_namespace()
         labels = dict(setting.namespace_labels)
-        self.world = World(setting.policies, Namespace(ObjectMeta(name=self.namespace, labels=labels)))
+        self.world = World(
+            setting.policies,
+            Namespace(ObjectMeta(name=self.namespace, labels=labels)),
+            claim_template=lambda namespace, name: setting.claim_templates.get((namespace, name)),
+        )
 
     def explain(self) -> list[Explanation]:
         """All explanations: one for a pod, one per template of a workload."""
@@ -131,19 +160,27 @@ class _Explainer:
         request = self._request(POD, patched, carried.creator, path)
         stages = (terms_stage(self.memory),)
         checked = asyncio.run(validate(request, self.world, self.setting.admission, self.memory, stages))
-        devices = mutated.devices.counts if mutated.devices is not None else {}
-        problems = mutated.devices.problems if mutated.devices is not None else ()
+        devices = mutated.devices or self._devices(request)
         return Explanation(
-            gpu_pod=mutated.outcome is not Outcome.NOT_GPU,
+            gpu_pod=mutated.outcome not in {Outcome.NOT_GPU, Outcome.CLAIMS_UNRESOLVED},
             allowed=mutated.allowed and checked.allowed,
             pod_class=mutated.pod_class,
-            devices={name: str(count) for name, count in devices.items()},
+            devices={name: str(count) for name, count in devices.charges.items()},
+            cards=str(devices.weight),
+            uncounted=[str(problem) for problem in (*devices.problems, *devices.unresolved)],
             policy=mutated.policy,
             patch=list(mutated.patch),
             warnings=[*dict.fromkeys((*mutated.warnings, *checked.warnings))],
-            reasons=[*_reasons(mutated), *_reasons(checked), *(str(problem) for problem in problems)],
+            reasons=[*dict.fromkeys((*_reasons(mutated), *_reasons(checked)))],
             pod=patched,
         )
+
+    def _devices(self, request: Request) -> Devices:
+        """What a pod holds that admission leaves alone."""
+        pod = request.object.pod() if request.object is not None else Pod()
+        table = self.setting.admission.table
+        claimed = claimed_in(self.namespace, pod.spec, self.world, self.setting.admission)
+        return devices_of(pod.spec, pod.metadata.annotations, table, claimed)
 
     def _mutate(self, kind: Kind, obj: dict[str, Any], creator: str, path: str) -> Decision:
         """Asks the mutating path."""

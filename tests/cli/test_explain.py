@@ -29,7 +29,12 @@ SPEC: dict[str, Any] = {
     "restartPolicy": "Never",
     "containers": [{"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 2, "cpu": 1}}}],
 }
-KEYS = {"gpuPod", "allowed", "class", "devices", "policy", "patch", "warnings", "reasons", "pod"}
+KEYS = {"gpuPod", "allowed", "class", "devices", "cards", "uncounted", "policy"} | {
+    "patch",
+    "warnings",
+    "reasons",
+    "pod",
+}
 
 
 def pod(**metadata: Any) -> dict[str, Any]:
