@@ -226,9 +226,9 @@ def test_only_creations_are_reviewed(
 def test_gpu_jobs_are_reviewed(
     asked: list[tuple[str, str]], create: Callable[..., Reply], spec: dict[str, Any], reviewed: bool
 ) -> None:
-    """By the mutating configuration alone."""
+    """By both configurations."""
     assert create(job(spec), resource="/apis/batch/v1|jobs").status == 201
-    assert asked == ([("/mutate", "Job/j")] if reviewed else [])
+    assert asked == ([("/mutate", "Job/j"), ("/validate", "Job/j")] if reviewed else [])
 
 
 @pytest.mark.parametrize("kind", ["pod", "job"])
