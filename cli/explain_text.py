@@ -43,7 +43,8 @@ def _rows(explanation: Explanation) -> list[tuple[str, Text]]:
     rows = [("answer", answer)]
     if not explanation.gpu_pod:
         rows.append(("GPU pod", Text("no: it is admitted as it is")))
-        return [*rows, *_several("not counted", explanation.uncounted, "yellow")]
+        rows += _several("not counted", explanation.uncounted, "yellow")
+        return [*rows, *_several("bypass", explanation.bypasses, "yellow")]
     devices = ", ".join(f"{count} x {name}" for name, count in explanation.devices.items())
     rows.append(("devices", Text(devices or "none that can be read")))
     if explanation.cards not in {"0", *explanation.devices.values()}:
@@ -55,6 +56,7 @@ def _rows(explanation: Explanation) -> list[tuple[str, Text]]:
         rows.append(("policy", Text(explanation.policy)))
     rows += _several("why", explanation.reasons, "")
     rows += _several("warnings", explanation.warnings, "yellow")
+    rows += _several("bypass", explanation.bypasses, "yellow")
     return rows
 
 

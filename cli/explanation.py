@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from cli.documents import Document
+from cli.offline import SOMEBODY, bypass_sentences, right_sentences
 from cli.templates import CRON_JOB_CONTROLLER, Carried, creator_of, job_of, pods_of, pods_of_template
 from policy.claims import ClaimTemplate
 from policy.devices import Devices, devices_of
@@ -17,6 +18,7 @@ from policy.objects import Namespace, ObjectMeta, Pod
 from policy.selection import PolicySet
 from webhook.admission import mutate
 from webhook.decision import OUTCOMES, Decision, Outcome
+from webhook.images import images_stage
 from webhook.patch import apply
 from webhook.review import JOB, POD, Kind, Request, ReviewedObject, UserInfo
 from webhook.scene import AdmissionSettings, World
@@ -53,6 +55,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     `patch` belongs to the object of the manifest: the pod itself or, where `object` is there, the workload.
     `cards` is how many whole cards the devices weigh, exactly; `uncounted` says what is not known of them.
+    `bypasses` are ways to GPUs that nobody counts, which the chart's guard warns about or refuses.
     """
 
     gpu_pod: bool
@@ -65,6 +68,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     patch: list[dict[str, Any]]
     warnings: list[str]
     reasons: list[str]
+    bypasses: list[str]
     pod: dict[str, Any]
     object: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
@@ -158,9 +162,13 @@ class _Explainer:
         mutated = self._mutate(POD, carried.pod, carried.creator, path)
         patched = apply(carried.pod, mutated.patch)
         request = self._request(POD, patched, carried.creator, path)
-        stages = (terms_stage(self.memory),)
+        stages = (terms_stage(self.memory), images_stage)
         checked = asyncio.run(validate(request, self.world, self.setting.admission, self.memory, stages))
         devices = mutated.devices or self._devices(request)
+        # A controller acts for whoever made the workload.
+        sender = carried.creator if not carried.path else self.setting.user or SOMEBODY
+        admission, asks = self.setting.admission, devices.is_gpu or bool(devices.unresolved)
+        rights = right_sentences(mutated.policy, self.setting.policies, sender, self.namespace, admission)
         return Explanation(
             gpu_pod=mutated.outcome not in {Outcome.NOT_GPU, Outcome.CLAIMS_UNRESOLVED},
             allowed=mutated.allowed and checked.allowed,
@@ -171,7 +179,8 @@ class _Explainer:
             policy=mutated.policy,
             patch=list(mutated.patch),
             warnings=[*dict.fromkeys((*mutated.warnings, *checked.warnings))],
-            reasons=[*dict.fromkeys((*_reasons(mutated), *_reasons(checked)))],
+            reasons=[*dict.fromkeys((*_reasons(mutated), *_reasons(checked), *rights))],
+            bypasses=bypass_sentences(carried.pod, self.namespace, admission, is_gpu=asks),
             pod=patched,
         )
 

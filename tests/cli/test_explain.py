@@ -33,6 +33,7 @@ KEYS = {"gpuPod", "allowed", "class", "devices", "cards", "uncounted", "policy"}
     "patch",
     "warnings",
     "reasons",
+    "bypasses",
     "pod",
 }
 
