@@ -11,8 +11,12 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.objects import Namespace, ObjectMeta
 from policy.profile import Profile
+from policy.requester import RequesterSource
+from policy.resourcequota import NO_QUOTAS
+from policy.scheduling import PriorityClasses
 from policy.selection import PolicySet
 from sandbox.api import Reply
 from sandbox.balancer import Balancer, Mode
@@ -43,6 +47,11 @@ class Door:
         self.sub_resource = ""
         self.dry_run = False
         self.memory = Memory()
+        self.namespace_annotations: dict[str, str] = {}
+        self.quotas = NO_QUOTAS
+        self.priority_classes = PriorityClasses()
+        self.sources: tuple[RequesterSource, ...] = ()
+        self.trusted = DEFAULT_TRUSTED_CONTROLLERS
 
     def policy(self, name: str = "default", **spec: Any) -> Door:
         """Adds a policy."""
@@ -58,12 +67,19 @@ class Door:
 
     def world(self) -> World:
         """What the caches would hold."""
-        known = Namespace(ObjectMeta(name=self.namespace, labels=self.namespace_labels))
-        return World(PolicySet.of(self.policies), known if self.namespace_known else None)
+        metadata = ObjectMeta(
+            name=self.namespace, labels=self.namespace_labels, annotations=self.namespace_annotations
+        )
+        known = Namespace(metadata) if self.namespace_known else None
+        return World(
+            PolicySet.of(self.policies), known, quotas=self.quotas, priority_classes=self.priority_classes
+        )
 
     def settings(self) -> AdmissionSettings:
         """What the administrator would have chosen."""
-        return AdmissionSettings(profile=self.profile)
+        return AdmissionSettings(
+            profile=self.profile, trusted_controllers=self.trusted, requester_sources=self.sources
+        )
 
     def review(self, obj: Object) -> bytes:
         """The review that the API server would send."""
