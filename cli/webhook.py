@@ -17,6 +17,12 @@ def webhook(  # noqa: PLR0913, PLR0917 - one argument per flag
     profile: Annotated[str | None, typer.Option(help="observe (default), warn or enforce.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Serving certificate with its chain, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Private key of the certificate, PEM.")] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option(help="CAs whose client certificates may send reviews, PEM.")
+    ] = None,
+    client_names: Annotated[
+        str | None, typer.Option(help="Names in them that may, separated by commas; otherwise all.")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address that reviews come to.")] = None,
     port: Annotated[int | None, typer.Option(help="Port of the same (8443); 0 takes a free one.")] = None,
     ops_host: Annotated[str | None, typer.Option(help="Address of /healthz, /readyz, /metrics.")] = None,
@@ -76,7 +82,7 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     clock = SystemClock()
     certificate = None
     if settings.tls_cert is not None and settings.tls_key is not None:
-        certificate = ServingCertificate(settings.tls_cert, settings.tls_key)
+        certificate = ServingCertificate(settings.tls_cert, settings.tls_key, settings.client_ca)
     metrics = WebhookMetrics(REGISTRY)
     async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
         catalog = Catalog(client, clock=clock)
@@ -85,7 +91,7 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
         around = Surroundings(client, clock=clock, table=settings.admission().table)
         admission = Admission(catalog, settings.admission(), metrics, clock, wait_seconds, rights, around)
         background = {"catalog": catalog.run(), "surroundings": around.run()}
-        process = Webhook(admission, settings.limits(), metrics)
+        process = Webhook(admission, settings.limits(), metrics, settings.clients())
         ready = {
             "catalog": catalog.not_ready,
             "surroundings": around.not_ready,

@@ -17,6 +17,7 @@ from policy.selection import PolicySet
 from runtime.clock import Clock, Sleep
 from webhook.admission import mutate
 from webhook.answers import Denied, encode_answer
+from webhook.clients import Clients
 from webhook.decision import OUTCOMES, Decision, Outcome
 from webhook.images import images_stage
 from webhook.metrics import WebhookMetrics
@@ -194,8 +195,14 @@ class Admission:
 class Webhook:
     """The server with its certificate, from the first request to the end of the drain."""
 
-    def __init__(self, admission: Admission, limits: Limits, metrics: WebhookMetrics) -> None:
-        self.server = ReviewServer(admission.routes(), limits, metrics)
+    def __init__(
+        self,
+        admission: Admission,
+        limits: Limits,
+        metrics: WebhookMetrics,
+        clients: Clients | None = None,
+    ) -> None:
+        self.server = ReviewServer(admission.routes(), limits, metrics, clients)
         self._listening = False
 
     def not_ready(self) -> str | None:

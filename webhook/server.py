@@ -15,6 +15,7 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from webhook.clients import Clients
 from webhook.reply import JsonReply
 
 RETRY_AFTER_SECONDS = "1"
@@ -65,8 +66,15 @@ class ReviewServer:
     to another replica without losing a request.
     """
 
-    def __init__(self, routes: Mapping[str, Reviewer], limits: Limits, observer: TransportObserver) -> None:
+    def __init__(
+        self,
+        routes: Mapping[str, Reviewer],
+        limits: Limits,
+        observer: TransportObserver,
+        clients: Clients | None = None,
+    ) -> None:
         self._routes = dict(routes)
+        self._clients = clients
         self._limits = limits
         self._observer = observer
         self._in_flight = 0
@@ -149,6 +157,8 @@ class ReviewServer:
 
     async def _answer(self, request: web.BaseRequest) -> bytes:
         """Routes, reads and reviews one request."""
+        if self._clients is not None and not self._clients.may_send(request.get_extra_info("peercert")):
+            raise _FailureError(HTTPStatus.FORBIDDEN, "no name in the client certificate may send reviews")
         reviewer = self._routes.get(request.path)
         if reviewer is None:
             raise _FailureError(HTTPStatus.NOT_FOUND, f"no such path; there are {', '.join(self._routes)}")

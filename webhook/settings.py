@@ -15,6 +15,7 @@ from policy.profile import Profile
 from policy.requester import parse_source
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
 from runtime.settings import Names, Seconds, Settings
+from webhook.clients import Clients
 from webhook.rights import RightsLimits
 from webhook.scene import AdmissionSettings
 from webhook.server import Limits
@@ -43,6 +44,14 @@ class WebhookSettings(Settings):
         None, description="Serving certificate with its chain, PEM; read again when it changes"
     )
     tls_key: Path | None = Field(None, description="Private key of the certificate, PEM")
+    client_ca: Path | None = Field(
+        None, description="CAs whose client certificates may send reviews, PEM; otherwise anybody may"
+    )
+    client_names: Names = Field(
+        (),
+        description="Names in those certificates that may; otherwise every one of them",
+        examples=["kube-apiserver"],
+    )
     host: str = Field("0.0.0.0", description="Address that reviews come to", examples=["127.0.0.1"])
     port: Port = Field(8443, description="Port of the same; 0 takes a free one", examples=["8443"])
     ops_host: str = Field(
@@ -119,6 +128,12 @@ class WebhookSettings(Settings):
         if (self.tls_cert is None) != (self.tls_key is None):
             msg = "tls_cert and tls_key are given together"
             raise ValueError(msg)
+        if self.client_ca is not None and self.tls_cert is None:
+            msg = "client_ca needs tls_cert and tls_key"
+            raise ValueError(msg)
+        if self.client_names and self.client_ca is None:
+            msg = "client_names needs client_ca"
+            raise ValueError(msg)
         if self.tls_cert is None and not _is_loopback(self.host):
             msg = "tls_cert and tls_key are required, except on a loopback host"
             raise ValueError(msg)
@@ -142,6 +157,10 @@ class WebhookSettings(Settings):
             denied_seconds=min(self.rights_cache, _RIGHTS.denied_seconds),
             timeout_seconds=self.rights_timeout_milliseconds / 1000,
         )
+
+    def clients(self) -> Clients | None:
+        """Who may send reviews; None is anybody."""
+        return Clients(self.client_names) if self.client_ca is not None else None
 
     def limits(self) -> Limits:
         """The part that the server keeps to."""

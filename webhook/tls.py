@@ -14,9 +14,13 @@ Stamp = tuple[int, int, int]
 
 
 class ServingCertificate:
-    """An SSL context whose certificate follows its files; new handshakes use the new one at once."""
+    """An SSL context whose certificate follows its files; new handshakes use the new one at once.
 
-    def __init__(self, cert_file: Path, key_file: Path) -> None:
+    With `client_ca` (PEM) it shakes hands only with clients that show a certificate which that CA signed. A
+    CA that is added to the file counts at once; one that is taken out counts until the process ends.
+    """
+
+    def __init__(self, cert_file: Path, key_file: Path, client_ca: Path | None = None) -> None:
         """Loads the pair.
 
         Raises:
@@ -24,8 +28,9 @@ class ServingCertificate:
         """
         self._cert_file = cert_file
         self._key_file = key_file
+        self._client_ca = client_ca
         self._stamps = self._look()
-        self.context = _context(cert_file, key_file)
+        self.context = _context(cert_file, key_file, client_ca)
 
     def reload_if_changed(self) -> bool:
         """Loads the files again if they changed; a pair that does not fit is left until it does.
@@ -37,8 +42,10 @@ class ServingCertificate:
             if stamps == self._stamps:
                 return False
             # A pair that fails half-way would leave the serving context without one.
-            _context(self._cert_file, self._key_file)
+            _context(self._cert_file, self._key_file, self._client_ca)
             self.context.load_cert_chain(self._cert_file, self._key_file)
+            if self._client_ca is not None:
+                self.context.load_verify_locations(self._client_ca)
         except OSError as error:
             log.warning("certificate not reloaded", error=str(error), cert_file=str(self._cert_file))
             return False
@@ -46,9 +53,10 @@ class ServingCertificate:
         log.info("certificate reloaded", cert_file=str(self._cert_file))
         return True
 
-    def _look(self) -> tuple[Stamp, Stamp]:
-        """Tells the state of both files."""
-        return _stamp(self._cert_file), _stamp(self._key_file)
+    def _look(self) -> tuple[Stamp, ...]:
+        """Tells the state of all files."""
+        files = (self._cert_file, self._key_file, self._client_ca)
+        return tuple(_stamp(file) for file in files if file is not None)
 
 
 def _stamp(path: Path) -> Stamp:
@@ -57,9 +65,12 @@ def _stamp(path: Path) -> Stamp:
     return state.st_ino, state.st_mtime_ns, state.st_size
 
 
-def _context(cert_file: Path, key_file: Path) -> ssl.SSLContext:
-    """Makes a server context: TLS 1.2 or later, HTTP/1.1 only."""
+def _context(cert_file: Path, key_file: Path, client_ca: Path | None) -> ssl.SSLContext:
+    """Makes a server context: TLS 1.2 or later, HTTP/1.1 only; with a CA it wants to know its clients."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(cert_file, key_file)
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
