@@ -13,6 +13,8 @@ import yaml
 
 from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, REAPER_ONLY, TERM_LABELS, Annotation, Label
+from quota.settings import ENV_PREFIX as QUOTA_PREFIX
+from quota.settings import QuotaSettings
 from reaper.settings import ENV_PREFIX as REAPER_PREFIX
 from reaper.settings import ReaperSettings
 from runtime.settings import load
@@ -40,6 +42,8 @@ MATRIX: dict[str, dict[str, Any]] = {
         "image": {"repository": "x", "pullSecrets": [{"name": "s"}]},
     },
     "no owners but the built-in ones": {"reaper": {"ownerResources": []}},
+    "quotas": {"quota": {"enabled": True}, "webhook": {"timeoutSeconds": {"validate": 10}}},
+    "client certificates": {"tls": {"clientCASecretName": "clients", "clientNames": ["kube-apiserver"]}},
     "no policies": {"policies": {"shipped": False}},
     "bypasses refused": {"bypass": {"action": "deny", "exceptNamespaces": ["storage"]}},
     "no guard of bypasses": {"bypass": {"action": "off"}},
@@ -84,6 +88,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no Prometheus": ({"reaper": {"prometheusURL": ""}}, "/reaper/prometheusURL"),
     "a cycle without a unit": ({"reaper": {"cycle": "60"}}, "/reaper/cycle"),
     "environment of another component": ({"reaper": {"env": {"PATH": "x"}}}, "/reaper/env"),
+    "a reservation without a unit": ({"quota": {"reservation": "75"}}, "/quota/reservation"),
     "a digest cut short": ({"image": {"repository": "x", "digest": "sha256:0"}}, "/image/digest"),
 }
 
@@ -289,10 +294,42 @@ def test_the_reaper_reads_its_environment(render: Render) -> None:
     assert settings.cycle == 30
 
 
-@pytest.mark.parametrize("component", ["webhook", "reaper"])
+def test_the_quota_component_reads_its_environment(render: Render) -> None:
+    """Every variable is a setting, and says what the values say."""
+    values = {"quota": {"enabled": True, "reservation": "2m"}, "excludedNamespaces": ["a"]}
+    environ = environment(render(values, "elsewhere"), "quota")
+    settings = load(QuotaSettings, {}, None, QUOTA_PREFIX, environ)
+    assert (settings.reservation, settings.settle) == (120, 6)
+    assert settings.lease_namespace == "elsewhere"
+    assert settings.excluded_namespaces == ("a", "elsewhere")
+
+
+def test_quotas_are_a_matter_of_choice(render: Render) -> None:
+    """Without them nothing of theirs is installed, and the webhook does not look for them."""
+    without, with_them = render(), render({"quota": {"enabled": True}})
+    assert not [obj for obj in without if "quota" in obj["metadata"]["name"]]
+    for objects, keeps, seconds in ((without, "false", 2), (with_them, "true", 5)):
+        assert environment(objects, "webhook")["GPU_TENURE_WEBHOOK_QUOTAS"] == keeps
+        configuration = of_kind(objects, "ValidatingWebhookConfiguration")["gpu-tenure"]
+        pods = next(one for one in configuration["webhooks"] if one["name"] == "validate.gpu-tenure.io")
+        assert pods["timeoutSeconds"] == seconds
+
+
+def test_client_certificates_are_asked_for_where_a_ca_is_named(render: Render) -> None:
+    """The CA is mounted, and the names are passed on."""
+    tls = {"clientCASecretName": "clients", "clientNames": ["kube-apiserver", "front"]}
+    objects = render({"tls": tls})
+    settings = load(WebhookSettings, {}, None, WEBHOOK_PREFIX, environment(objects, "webhook"))
+    assert settings.client_ca == Path("/client-ca/ca.crt")
+    assert settings.client_names == ("kube-apiserver", "front")
+    spec = of_kind(objects, "Deployment")["gpu-tenure-webhook"]["spec"]["template"]["spec"]
+    assert {volume["name"] for volume in spec["volumes"]} >= {"client-ca"}
+
+
+@pytest.mark.parametrize("component", ["webhook", "reaper", "quota"])
 def test_pods_have_no_more_rights_than_they_need(render: Render, component: str) -> None:
     """Restricted by every standard, read-only, and with a token only in the pod itself."""
-    objects = render()
+    objects = render({"quota": {"enabled": True}})
     spec = of_kind(objects, "Deployment")[f"gpu-tenure-{component}"]["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["runAsUser"] > 0
