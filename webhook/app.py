@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from policy.claims import ClaimTemplate
 from policy.objects import Namespace
 from policy.profile import Profile
-from policy.resourcequota import NO_QUOTAS, NamespaceQuotas
+from policy.resourcequota import NO_QUOTAS, NamespaceQuotas, Room
 from policy.scheduling import PriorityClasses
 from policy.selection import PolicySet
 from runtime.clock import Clock, Sleep
@@ -19,13 +20,14 @@ from webhook.admission import mutate
 from webhook.answers import Denied, encode_answer
 from webhook.clients import Clients
 from webhook.decision import OUTCOMES, Decision, Outcome
+from webhook.desk import Limits, Reviewer
 from webhook.images import images_stage
 from webhook.metrics import WebhookMetrics
 from webhook.quota_words import try_again
 from webhook.review import POD, Request, read_request
 from webhook.rights_stage import RightsPort, rights_stage
 from webhook.scene import AdmissionSettings, World, no_template
-from webhook.server import Limits, Reviewer, ReviewServer
+from webhook.server import ReviewServer
 from webhook.stages import Stage
 from webhook.subject import Memory, claim_templates_of
 from webhook.tls import ServingCertificate
@@ -100,7 +102,8 @@ class NothingAround:
         return False
 
 
-Decide = Callable[[Request, World], Awaitable[Decision]]
+WORTH_WAITING = frozenset({Outcome.NAMESPACE_UNKNOWN, Outcome.CLAIMS_UNRESOLVED})
+"""What the caches may know better in a moment."""
 
 
 class Admission:
@@ -124,72 +127,94 @@ class Admission:
         self._wait_seconds = namespace_wait_seconds
         self._memory = Memory()
         self._rights = rights
-        self._keeps_quotas = False
+        self._quota_rooms: QuotaRooms | None = None
         self._stages: Sequence[Stage] = (
             terms_stage(self._memory),
             rights_stage(rights, settings),
             images_stage,
         )
 
-    def keep_quotas(self, stage: Stage) -> None:
-        """Lets in only what fits into its quotas; this check comes last, and before anything is served."""
+    def keep_quotas(self, stage: Stage, rooms: QuotaRooms) -> None:
+        """Lets in only what fits into its quotas; this check comes last. To be called before anything is served.
+
+        `rooms` says what they leave for a namespace, for remarks on workloads.
+        """
         self._stages = (*self._stages, stage)
-        self._keeps_quotas = True
+        self._quota_rooms = rooms
 
     def routes(self) -> dict[str, Reviewer]:
         """The paths that the API server is told of."""
-        return {
-            MUTATE: self._reviewer(MUTATE, self._mutate),
-            VALIDATE: self._reviewer(VALIDATE, self._validate),
-        }
+        return {MUTATE: self._review_mutating, VALIDATE: self._review_validating}
 
-    async def _mutate(self, request: Request, world: World) -> Decision:
+    def _review_mutating(self, body: bytes) -> bytes | Awaitable[bytes]:
+        """Answers a review of the mutating path: at once, unless the caches may learn more in a moment."""
+        begun = self._clock.monotonic()
+        request = read_request(body)
+        decision = self._mutate(request)
+        if decision.outcome in WORTH_WAITING:
+            return self._mutate_later(request, decision, begun)
+        return self._answer(MUTATE, request, decision, begun)
+
+    async def _mutate_later(self, request: Request, decision: Decision, begun: float) -> bytes:
+        """Decides once more about what was decided too early."""
+        if await self._learns_more(request, decision):
+            decision = self._mutate(request)
+        return self._answer(MUTATE, request, decision, begun)
+
+    async def _review_validating(self, body: bytes) -> bytes:
+        """Answers a review of the validating path."""
+        begun = self._clock.monotonic()
+        request = read_request(body)
+        decision = await self._validate(request)
+        if await self._learns_more(request, decision):
+            decision = await self._validate(request)
+        return self._answer(VALIDATE, request, self._unless_quotas(decision), begun)
+
+    def _mutate(self, request: Request) -> Decision:
         """Decides what a new object gets."""
-        return mutate(request, world, self._settings, self._memory)
+        return mutate(request, self._world(request.namespace), self._settings, self._memory)
 
-    async def _validate(self, request: Request, world: World) -> Decision:
+    async def _validate(self, request: Request) -> Decision:
         """Decides whether a new object may be stored."""
+        world = self._world(request.namespace)
         if request.kind == POD:
             return await validate(request, world, self._settings, self._memory, self._stages)
         return await validate_workload(request, world, self._settings, self._memory, self._rights)
 
-    def _unless_quotas(self, path: str, decision: Decision) -> Decision:
+    async def _learns_more(self, request: Request, decision: Decision) -> bool:
+        """Waits for what may be newer than the watches: worth a moment, but never more than that."""
+        if decision.outcome is Outcome.NAMESPACE_UNKNOWN:
+            await self._known.wait_namespace(request.namespace, self._wait_seconds)
+            return True
+        if decision.outcome is Outcome.CLAIMS_UNRESOLVED:
+            names = claim_templates_of(request)
+            return await self._around.wait_claims(request.namespace, names, self._wait_seconds)
+        return False
+
+    def _answer(self, path: str, request: Request, decision: Decision, begun: float) -> bytes:
+        """Counts, logs and encodes a decision."""
+        seconds = self._clock.monotonic() - begun
+        self._metrics.reviewed(path, decision, dry_run=bool(request.dry_run), seconds=seconds)
+        _tell(path, request, decision)
+        return encode_answer(request.uid, decision.answer)
+
+    def _unless_quotas(self, decision: Decision) -> Decision:
         """The decision about a pod of an unknown namespace: quotas that may select it cannot be kept."""
-        strict = self._keeps_quotas and self._settings.profile is Profile.ENFORCE
-        if path != VALIDATE or decision.outcome is not Outcome.NAMESPACE_UNKNOWN or not strict:
+        strict = self._quota_rooms is not None and self._settings.profile is Profile.ENFORCE
+        if decision.outcome is not Outcome.NAMESPACE_UNKNOWN or not strict:
             return decision
         refusal = try_again("the namespace is not known yet, nor are its quotas")
         return Decision(outcome=Outcome.REFUSED, answer=refusal, reasons=(refusal.message,))
-
-    def _reviewer(self, path: str, decide: Decide) -> Reviewer:
-        """Makes the function that answers one path."""
-
-        async def review(body: bytes) -> bytes:
-            begun = self._clock.monotonic()
-            request = read_request(body)
-            decision = await decide(request, self._world(request.namespace))
-            if decision.outcome is Outcome.NAMESPACE_UNKNOWN:
-                # A namespace may be newer than the watch: worth a moment, but never more than that.
-                await self._known.wait_namespace(request.namespace, self._wait_seconds)
-                decision = self._unless_quotas(path, await decide(request, self._world(request.namespace)))
-            elif decision.outcome is Outcome.CLAIMS_UNRESOLVED and await self._around.wait_claims(
-                request.namespace, claim_templates_of(request), self._wait_seconds
-            ):
-                decision = await decide(request, self._world(request.namespace))
-            seconds = self._clock.monotonic() - begun
-            self._metrics.reviewed(path, decision, dry_run=bool(request.dry_run), seconds=seconds)
-            _tell(path, request, decision)
-            return encode_answer(request.uid, decision.answer)
-
-        return review
 
     def _world(self, namespace: str) -> World:
         """What the caches hold now; before they are complete no namespace counts as known."""
         known, around = self._known, self._around
         found = known.namespace(namespace) if known.synced else None
-        return World(
-            known.policies, found, around.quotas(namespace), around.priority_classes, around.claim_template
-        )
+        quotas = around.quotas(namespace)
+        if self._quota_rooms is not None and found is not None:
+            more = self._quota_rooms(namespace, found.metadata.labels)
+            quotas = msgspec.structs.replace(quotas, rooms=(*quotas.rooms, *more))
+        return World(known.policies, found, quotas, around.priority_classes, around.claim_template)
 
 
 class Webhook:
