@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from cli.documents import Document
     from cli.explanation import Explanation, Setting
+    from policy.requester import RequesterSource
     from policy.resources import ResourceTable
     from policy.selection import PolicySet
 
@@ -29,6 +30,12 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per flag
     namespace_labels: Annotated[
         str, typer.Option(help="Labels of the namespace, as k=v,…", metavar="K=V,…")
     ] = "",
+    namespace_annotations: Annotated[
+        str, typer.Option(help="Annotations of the namespace, as k=v,…", metavar="K=V,…")
+    ] = "",
+    requester_sources: Annotated[
+        str, typer.Option(help="Who acts for others, as CREATOR=PLACE:KEY,…", metavar="SOURCE,…")
+    ] = "",
     user: Annotated[
         str | None,
         typer.Option(help="Who creates the object; else the controller that it refers to, or a person."),
@@ -43,8 +50,9 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per flag
 ) -> None:
     """Show what admission would do with a manifest, offline: terms, deadline, patch, warnings and why.
 
-    Reads Pods, Deployments, Jobs, CronJobs and any other object with a pod template, and the
-    ResourceClaimTemplates that their pods name. For a workload, `object` is the patched workload and `pod`
+    Reads Pods, Deployments, Jobs, CronJobs and any other object with a pod template, and what they depend on:
+    ResourceClaimTemplates, ResourceQuotas and PriorityClasses (without any of these, the ones that policies
+    name are taken to exist). For a workload, `object` is the patched workload and `pod`
     what its pods would be admitted as. Exit code 0: allowed, 1: refused, 2: bad input.
     """
     from cli.explanation import Setting
@@ -53,10 +61,15 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per flag
 
     setting = Setting(
         policies=_policies(policy or []),
-        admission=AdmissionSettings(profile=Profile(profile), table=_table(gpu_resources)),
+        admission=AdmissionSettings(
+            profile=Profile(profile),
+            table=_table(gpu_resources),
+            requester_sources=_sources(requester_sources),
+        ),
         user=user,
         namespace=namespace,
-        namespace_labels=_labels(namespace_labels),
+        namespace_labels=_labels(namespace_labels, "--namespace-labels"),
+        namespace_annotations=_labels(namespace_annotations, "--namespace-annotations"),
     )
     explanations = _explain_files(file, setting)
     _print(explanations, output)
@@ -66,6 +79,9 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per flag
 
 def _explain_files(files: list[str], setting: Setting) -> list[Explanation]:
     """Explains all objects of all files; raises InvalidError with everything that is wrong."""
+    import msgspec
+
+    from cli.around import around_of
     from cli.documents import read_documents
     from cli.explanation import explain_document, with_claim_templates
     from policy.errors import FieldError, InvalidError
@@ -80,6 +96,7 @@ def _explain_files(files: list[str], setting: Setting) -> list[Explanation]:
             errors += error.errors
     try:
         setting = with_claim_templates(setting, documents)
+        setting = msgspec.structs.replace(setting, around=around_of(documents, setting.namespace))
     except InvalidError as error:
         errors += error.errors
     for document in documents:
@@ -131,7 +148,24 @@ def _table(text: str) -> ResourceTable:
     return parse_table(rows, "--gpu-resources")
 
 
-def _labels(text: str) -> dict[str, str]:
+def _sources(text: str) -> tuple[RequesterSource, ...]:
+    """Reads who acts for others; raises InvalidError with all that is wrong."""
+    from policy.errors import FieldError, FormatError, InvalidError
+    from policy.requester import parse_source
+
+    sources: list[RequesterSource] = []
+    errors: list[FieldError] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            sources.append(parse_source(part))
+        except FormatError as error:
+            errors.append(FieldError("--requester-sources", f"{error}; got {part!r}"))
+    if errors:
+        raise InvalidError(errors)
+    return tuple(sources)
+
+
+def _labels(text: str, flag: str) -> dict[str, str]:
     """Reads `k=v,…`."""
     from policy.errors import FieldError, InvalidError
 
@@ -141,7 +175,7 @@ def _labels(text: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         if not equals or not key:
             message = f"must be key=value, such as team=vision; got {part!r}"
-            errors.append(FieldError("--namespace-labels", message))
+            errors.append(FieldError(flag, message))
         labels[key.strip()] = value.strip()
     if errors:
         raise InvalidError(errors)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from cli.around import Around
 from cli.documents import Document
 from cli.offline import SOMEBODY, bypass_sentences, right_sentences
 from cli.templates import CRON_JOB_CONTROLLER, Carried, creator_of, job_of, pods_of, pods_of_template
@@ -15,12 +16,14 @@ from policy.claims import ClaimTemplate
 from policy.devices import Devices, devices_of
 from policy.errors import FieldError, InvalidError
 from policy.objects import Namespace, ObjectMeta, Pod
+from policy.resourcequota import namespace_quotas
 from policy.selection import PolicySet
+from policy.workloads import WorkloadKind, workload_kind
 from webhook.admission import mutate
 from webhook.decision import OUTCOMES, Decision, Outcome
 from webhook.images import images_stage
 from webhook.patch import apply
-from webhook.review import JOB, POD, Kind, Request, ReviewedObject, UserInfo
+from webhook.review import JOB, POD, Kind, Request, ReviewedObject, UserInfo, workload_request
 from webhook.scene import AdmissionSettings, World
 from webhook.subject import Memory, claimed_in
 from webhook.validation import terms_stage, validate
@@ -39,7 +42,8 @@ class Setting(msgspec.Struct, frozen=True):
     """Where and by whom the objects would be created.
 
     `namespace` None is the object's own; `user` None is whoever creates such an object: the controller that a
-    pod refers to, else a person. `claim_templates` are ResourceClaimTemplates by namespace and name.
+    pod refers to, else a person. `claim_templates` are ResourceClaimTemplates by namespace and name; `around`
+    what else of the cluster is known.
     """
 
     policies: PolicySet
@@ -47,7 +51,9 @@ class Setting(msgspec.Struct, frozen=True):
     user: str | None = None
     namespace: str | None = None
     namespace_labels: Mapping[str, str] = {}
+    namespace_annotations: Mapping[str, str] = {}
     claim_templates: Mapping[tuple[str, str], ClaimTemplate] = {}
+    around: Around = Around()
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -110,10 +116,13 @@ class _Explainer:
         self.setting = setting
         self.memory = Memory()
         self.namespace = setting.namespace or self._own_namespace()
-        labels = dict(setting.namespace_labels)
+        labels, annotations = dict(setting.namespace_labels), dict(setting.namespace_annotations)
+        found = setting.around.quotas.get(self.namespace, ())
         self.world = World(
             setting.policies,
-            Namespace(ObjectMeta(name=self.namespace, labels=labels)),
+            Namespace(ObjectMeta(name=self.namespace, labels=labels, annotations=annotations)),
+            quotas=namespace_quotas(found, setting.admission.table),
+            priority_classes=setting.around.classes_for(setting.policies),
             claim_template=lambda namespace, name: setting.claim_templates.get((namespace, name)),
         )
 
@@ -125,39 +134,55 @@ class _Explainer:
             return [self._pod(Carried("", content, user))]
         if kind == "PodTemplate":
             return [self._workload(carried) for carried in pods_of_template(content, user)]
+        if kind == "Job" and self._group() == "batch":
+            decision = self._mutate(JOB, content, user, "")
+            return self._made(decision, apply(content, decision.patch), "Job: ")
+        row = workload_kind(self._group(), kind)
+        if row is None:
+            return [self._workload(carried) for carried in pods_of(kind, content)]
+        decision = self._mutate_workload(row, user)
+        patched = apply(content, decision.patch)
         if kind == "CronJob":
-            job = job_of(content)
-            return [] if job is None else self._job(job, CRON_JOB_CONTROLLER, "spec.jobTemplate.")
-        if kind == "Job" and str(content.get("apiVersion", "")).startswith("batch/"):
-            return self._job(content, user, "")
-        return [self._workload(carried) for carried in pods_of(kind, content)]
+            return self._cron_job(decision, patched)
+        return self._made(decision, patched, f"{kind}: ")
 
-    def _job(self, job: dict[str, Any], creator: str, path: str) -> list[Explanation]:
-        """Explains a Job and its pods; the Jobs of a CronJob leave the CronJob as it is."""
-        decision = self._mutate(JOB, job, creator, path)
-        patched = apply(job, decision.patch)
-        is_own = job is self.content
-        prefix = "Job: " if is_own else "each Job: "
-        found = []
-        for carried in pods_of("Job", patched):
-            pod = self._pod(carried)
-            found.append(
-                msgspec.structs.replace(
-                    pod,
-                    patch=list(decision.patch) if is_own else [],
-                    object=patched if is_own else self.content,
-                    warnings=[*dict.fromkeys((*decision.warnings, *pod.warnings))],
-                    reasons=[*(prefix + reason for reason in _reasons(decision)), *pod.reasons],
-                )
-            )
-        return found
+    def _cron_job(self, decision: Decision, patched: dict[str, Any]) -> list[Explanation]:
+        """Explains a CronJob, its Jobs and their pods; only the CronJob itself is patched here."""
+        job = job_of(patched)
+        if job is None:
+            return []
+        each = self._mutate(JOB, job, CRON_JOB_CONTROLLER, "spec.jobTemplate.")
+        return [
+            self._with_maker(explanation, decision, patched, "CronJob: ")
+            for explanation in self._made(each, apply(job, each.patch), "each Job: ")
+        ]
+
+    def _made(self, decision: Decision, patched: dict[str, Any], prefix: str) -> list[Explanation]:
+        """Explains a workload that was decided about, and its pods."""
+        pods = [self._pod(carried, is_told=False) for carried in pods_of(patched["kind"], patched)]
+        return [self._with_maker(pod, decision, patched, prefix) for pod in pods]
+
+    def _with_maker(
+        self, pod: Explanation, decision: Decision, patched: dict[str, Any], prefix: str
+    ) -> Explanation:
+        """The explanation of a pod with what was decided about the object that it is made from."""
+        return msgspec.structs.replace(
+            pod,
+            patch=list(decision.patch),
+            object=patched,
+            warnings=[*dict.fromkeys((*decision.warnings, *pod.warnings))],
+            reasons=[*(prefix + reason for reason in _reasons(decision)), *pod.reasons],
+        )
 
     def _workload(self, carried: Carried) -> Explanation:
         """Explains a workload that is itself admitted as it is."""
         return msgspec.structs.replace(self._pod(carried), patch=[], object=self.content)
 
-    def _pod(self, carried: Carried) -> Explanation:
-        """Explains a pod: mutated, then validated as it would be stored."""
+    def _pod(self, carried: Carried, *, is_told: bool = True) -> Explanation:
+        """Explains a pod: mutated, then validated as it would be stored.
+
+        Whether somebody `is_told` what was made of it: for a workload's pods that is said of the workload.
+        """
         path = carried.path and f"{carried.path}."
         mutated = self._mutate(POD, carried.pod, carried.creator, path)
         patched = apply(carried.pod, mutated.patch)
@@ -178,7 +203,7 @@ class _Explainer:
             uncounted=[str(problem) for problem in (*devices.problems, *devices.unresolved)],
             policy=mutated.policy,
             patch=list(mutated.patch),
-            warnings=[*dict.fromkeys((*mutated.warnings, *checked.warnings))],
+            warnings=[*dict.fromkeys((*(mutated.warnings if is_told else ()), *checked.warnings))],
             reasons=[*dict.fromkeys((*_reasons(mutated), *_reasons(checked), *rights))],
             bypasses=bypass_sentences(carried.pod, self.namespace, admission, is_gpu=asks),
             pod=patched,
@@ -196,10 +221,32 @@ class _Explainer:
         request = self._request(kind, obj, creator, path)
         return mutate(request, self.world, self.setting.admission, self.memory)
 
+    def _mutate_workload(self, row: WorkloadKind, creator: str) -> Decision:
+        """Asks the mutating path about the object of the document."""
+        request = Request(
+            uid="offline",
+            kind=Kind(row.group, "", row.kind),
+            operation="CREATE",
+            namespace=self.namespace,
+            user_info=UserInfo(creator),
+            dry_run=True,
+        )
+        try:
+            whole = workload_request(request, self.content)
+        except msgspec.ValidationError as error:
+            raise InvalidError([_field_error(self.where, "", error)]) from error
+        return mutate(whole, self.world, self.setting.admission, self.memory)
+
+    def _group(self) -> str:
+        """The API group of the object."""
+        group, slash, _ = str(self.content.get("apiVersion", "")).partition("/")
+        return group if slash else ""
+
     def _request(self, kind: Kind, obj: dict[str, Any], creator: str, path: str) -> Request:
         """A review's request for the object."""
         try:
-            reviewed = msgspec.convert(obj, ReviewedObject)
+            # By way of JSON, since fields that stay unread are kept as text.
+            reviewed = msgspec.json.decode(msgspec.json.encode(obj), type=ReviewedObject)
         except msgspec.ValidationError as error:
             raise InvalidError([_field_error(self.where, path, error)]) from error
         return Request(

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from policy.workloads import find, first, workload_kind
+
 CONTROLLERS: Final = "system:serviceaccount:kube-system:"
 UNLISTED_OPERATOR: Final = "system:serviceaccount:an-operator:operator"
 """Stands for the controllers of kinds that Kubernetes does not bring along."""
@@ -69,8 +71,25 @@ def pods_of(kind: str, workload: dict[str, Any]) -> list[Carried]:
     if creation is None:
         api_version = str(workload.get("apiVersion", ""))
         creation = (kind, api_version, UNLISTED_OPERATOR)
-    found = list(_templates(workload, "", 0))
+    found = list(_templates(workload, "", 0)) or _containers(workload)
     return [Carried(path, _pod(template, creation, _name(workload)), creation[2]) for path, template in found]
+
+
+def _containers(workload: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """One template per container, for kinds that have no pod templates but containers in their steps."""
+    group = str(workload.get("apiVersion", "")).rpartition("/")[0]
+    row = workload_kind(group, str(workload.get("kind", "")))
+    if row is None:
+        return []
+    metadata = first(workload, row.mark) if row.mark else None
+    return [
+        (
+            ".".join(path),
+            {"metadata": metadata, "spec": {"restartPolicy": "Never", "containers": [container]}},
+        )
+        for place in row.containers
+        for path, container in find(workload, place)
+    ]
 
 
 def pods_of_template(template: dict[str, Any], creator: str) -> list[Carried]:

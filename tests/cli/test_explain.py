@@ -136,11 +136,13 @@ def test_a_cpu_pod_is_none_of_our_business(run: Run) -> None:
     ],
 )
 def test_workloads(run: Run, kind: str, api_version: str, pod_class: str, deadline: str) -> None:
-    """The object stays as it is; its pods get what their controller lets them get."""
+    """The object says who asked, if its kind is known; its pods get what their controller lets them get."""
     obj = workload(kind, api_version)
     answer = run(obj).json
     assert set(answer) == {*KEYS, "object"}
-    assert (answer["object"], answer["patch"]) == (obj, [])
+    assert jsonpatch.apply_patch(obj, answer["patch"]) == answer["object"]
+    written = f"{P}requested-by" in json.dumps(answer["patch"])
+    assert written is (kind != "Odd")
     assert answer["class"] == pod_class
     made = answer["pod"]
     assert made["kind"] == "Pod"
@@ -161,13 +163,15 @@ def test_a_job(run: Run) -> None:
 
 
 def test_a_cron_job(run: Run) -> None:
-    """The CronJob stays; each of its Jobs gets the deadline."""
+    """The CronJob says who asked; each of its Jobs gets the deadline, and its pods inherit both."""
     cron = workload(
         "CronJob", "batch/v1", jobTemplate={"spec": {"template": {"spec": SPEC}}}, schedule="@daily"
     )
     answer = run(cron).json
-    assert (answer["object"], answer["patch"]) == (cron, [])
-    assert answer["pod"]["metadata"]["annotations"][f"{P}deadline"] == "job"
+    assert jsonpatch.apply_patch(cron, answer["patch"]) == answer["object"]
+    assert "activeDeadlineSeconds" not in answer["object"]["spec"]["jobTemplate"]["spec"]
+    annotations = answer["pod"]["metadata"]["annotations"]
+    assert (annotations[f"{P}deadline"], annotations[f"{P}requested-by"]) == ("job", "a-person")
     assert any(reason.startswith("each Job: deadline: injected") for reason in answer["reasons"])
 
 
