@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 import structlog
 
+from policy.gpuquota import KIND, Per, subject_of
 from policy.keys import NAMESPACE_NAME
+from policy.ledger import Weigh, amount_of, held
+from policy.resourcequota import Room
 from policy.selection import selector_matches
 from runtime.clock import Clock
 from runtime.kube import ApiError, ApiUnreachable, KubePort
@@ -60,6 +64,16 @@ class QuotaBook:
             or selector_matches(stored.quota.namespace_selector, known)
         ]
         return sorted(found, key=lambda stored: stored.name)
+
+    def rooms(self, namespace: str, labels: Mapping[str, str] | None, weigh: Weigh) -> tuple[Room, ...]:
+        """What quotas leave for a namespace; those per requester leave something else for everybody."""
+        return tuple(
+            Room(KIND, stored.name, limit, math.floor(hard), math.ceil(amount_of(counts, limit, weigh)))
+            for stored in self.covering(namespace, labels)
+            if stored.quota.per is not Per.REQUESTER
+            for counts in (held(stored.ledger, subject_of(stored.quota, namespace, None)),)
+            for limit, hard in stored.quota.hard.items()
+        )
 
     def _on_problem(self, problem: ApiError | ApiUnreachable | None) -> None:
         missing = isinstance(problem, ApiError) and problem.status == 404
