@@ -64,6 +64,8 @@ def webhook(  # noqa: PLR0913, PLR0917 - one argument per flag
 
 async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     """Runs caches, server and ops server until `stop`; returns the exit code."""
+    from functools import partial
+
     from prometheus_client import REGISTRY
 
     from runtime.catalog import Catalog
@@ -102,7 +104,7 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
             book, stage = build_quota_stage(
                 client, clock, lambda name: around.quotas(name).rooms, table.weight_of, measure
             )
-            admission.keep_quotas(stage)
+            admission.keep_quotas(stage, partial(book.rooms, weigh=table.weight_of))
             ready["quotas"] = book.not_ready
             background["quotas"] = book.run()
         if certificate is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -102,6 +102,9 @@ class NothingAround:
         return False
 
 
+QuotaRooms = Callable[[str, Mapping[str, str] | None], tuple[Room, ...]]
+"""What GPUQuotas leave for a namespace, by its name and labels."""
+
 WORTH_WAITING = frozenset({Outcome.NAMESPACE_UNKNOWN, Outcome.CLAIMS_UNRESOLVED})
 """What the caches may know better in a moment."""
 
@@ -135,7 +138,7 @@ class Admission:
         )
 
     def keep_quotas(self, stage: Stage, rooms: QuotaRooms) -> None:
-        """Lets in only what fits into its quotas; this check comes last. To be called before anything is served.
+        """Lets in only what fits into its quotas; to be called before anything is served, as the last check.
 
         `rooms` says what they leave for a namespace, for remarks on workloads.
         """
@@ -168,7 +171,9 @@ class Admission:
         decision = await self._validate(request)
         if await self._learns_more(request, decision):
             decision = await self._validate(request)
-        return self._answer(VALIDATE, request, self._unless_quotas(decision), begun)
+        if request.kind == POD:
+            decision = self._unless_quotas(decision)
+        return self._answer(VALIDATE, request, decision, begun)
 
     def _mutate(self, request: Request) -> Decision:
         """Decides what a new object gets."""
