@@ -266,8 +266,3 @@ AMD: Final = Source(
 
 SOURCES: Final = (DCGM, DCGM_1X, HAMI, HAMI_LEGACY, AMD)
 """Every exporter that is known, in the order of evidence."""
-
-
-def source_named(name: str) -> Source:
-    """The source of this name; KeyError if there is none."""
-    return {source.name: source for source in SOURCES}[name]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from policy.verdicts import Reason
 from reaper.marks import Mark
-from reaper.subjects import Group, Subject
+from reaper.subjects import Subject
 
 
 class Change(StrEnum):
@@ -55,13 +55,3 @@ class Hold(Struct, frozen=True):
     reason: Reason
     sentence: str
     freezes: bool
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """What to do: marks first, then actions."""
-
-    steps: tuple[Step, ...] = ()
-    keeps: tuple[Keep, ...] = ()
-    actions: tuple[Group, ...] = ()
-    skips: tuple[Skip, ...] = ()
-    holds: tuple[Hold, ...] = ()
