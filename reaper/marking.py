@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
+from policy.durations import format_time
 from policy.keys import Annotation
 from policy.verdicts import Reason
 from reaper import messages, metrics
@@ -101,7 +102,7 @@ class Marker:
     async def _tell(self, step: Step, written: Written, now: datetime) -> None:
         fields: dict[str, str] = {}
         if step.mark is not None and step.mark.reclaim_at is not None:
-            fields["reclaim_at"] = f"{step.mark.reclaim_at:%Y-%m-%dT%H:%M:%SZ}"
+            fields["reclaim_at"] = format_time(step.mark.reclaim_at)
         if step.reason is not None and step.change is not Change.WARN:
             fields["because"] = step.reason.value
         self._reporter.line(SAID[step.change], step.subject, **fields)

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import structlog
 
+from policy.durations import format_time
 from policy.verdicts import Reason, VerdictKind
 from reaper import metrics
 from reaper.evidence import Verdict
@@ -156,7 +157,7 @@ def seen(verdict: Verdict | None) -> dict[str, Any]:
         },
     }
     if verdict.idle_since is not None:
-        found["idle_since"] = f"{verdict.idle_since:%Y-%m-%dT%H:%M:%SZ}"
+        found["idle_since"] = format_time(verdict.idle_since)
     if verdict.parked:
         found["parked"] = True
     return found
