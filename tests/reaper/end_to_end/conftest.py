@@ -228,9 +228,6 @@ def start_reaper(reaping: Installation) -> Iterator[Callable[..., Running]]:
 
     yield start
     for name in started:
-        import shutil
-
-        shutil.copy(reaping.sandbox.log(name), "/tmp/reaper-e2e.log")
         if reaping.sandbox.running(name):
             reaping.sandbox.stop(name)
 
