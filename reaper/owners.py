@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from policy.objects import OwnerReference
+from policy.objects import ObjectMeta, OwnerReference
 from reaper.pods import GpuPod
 from runtime.kube import ApiError, ApiUnreachable, KubePort
 
@@ -72,13 +72,8 @@ class OwnersPort(Protocol):
         ...
 
 
-class _Metadata(Struct, frozen=True, rename="camel"):
-    uid: str = ""
-    owner_references: list[OwnerReference] | None = None
-
-
 class _Object(Struct, frozen=True):
-    metadata: _Metadata = _Metadata()
+    metadata: ObjectMeta = ObjectMeta()
 
 
 class _ApiResource(Struct, frozen=True):
@@ -94,11 +89,6 @@ class _ApiResources(Struct, frozen=True):
 def root_of_pod(pod: GpuPod) -> Root:
     """Gives the pod itself as its own root."""
     return Root("v1", "Pod", pod.namespace, pod.name, pod.uid)
-
-
-def controller_of(references: Collection[OwnerReference] | None) -> OwnerReference | None:
-    """Gives the reference that controls; None if none does."""
-    return next((reference for reference in references or () if reference.controller), None)
 
 
 class OwnerResolver:
@@ -156,7 +146,7 @@ class OwnerResolver:
         except ApiUnreachable as error:
             raise OwnersUnreadableError(f"{owner}: {error}") from error
         # A reference to another object of that name proves nothing about what is above it.
-        return controller_of(found.metadata.owner_references) if found.metadata.uid == owner.uid else None
+        return found.metadata.controller if found.metadata.uid == owner.uid else None
 
     async def _resources_of(self, api_version: str) -> dict[str, _ApiResource]:
         known = self._resources.get(api_version)
