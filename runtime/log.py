@@ -81,9 +81,7 @@ def _clean(value: object) -> object:
 
 
 def _clean_event(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    kept = {
-        key: event[key] for key in ("exc_info", "stack_info", "_record", "_from_structlog") if key in event
-    }
+    kept = {key: event[key] for key in _INTERNAL if key in event}
     cleaned = {escape(key): _clean(value) for key, value in event.items() if key not in kept}
     return cleaned | kept
 
