@@ -1,4 +1,4 @@
-"""The numbers that judging rests on, with their defaults; every one is a setting."""
+"""The numbers that judging rests on, with their defaults; every one is a setting; judges nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One cycle: observe, judge, plan, look again, act, report.
-
-Must not know when it runs or what is behind its ports.
-"""
+"""One cycle: observe, judge, plan, re-check, act, report; knows not when, nor what is behind its ports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Carries out a plan's actions: look again, write the record, evict, complete the record, tell.
-
-Decides nothing.
-"""
+"""Carries out a plan's actions: look again, record, evict, complete the record, tell; decides nothing."""
 
 from __future__ import annotations
 

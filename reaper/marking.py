@@ -1,7 +1,4 @@
-"""Carries out a plan's changes of warnings, snoozes and missing terms, and tells the pods' users.
-
-Decides nothing.
-"""
+"""Carries out a plan's changes of warnings, snoozes and missing terms, and tells users; decides nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Decides what the verdicts of one group of pods lead to.
-
-Must not know other groups, limits of the cycle or a clock.
-"""
+"""Decides what the verdicts of one group lead to; must not know other groups, cycle limits or a clock."""
 
 from __future__ import annotations
 

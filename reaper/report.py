@@ -1,7 +1,4 @@
-"""Tells people what changed: one log line per change, Events on pods, metrics.
-
-Decides nothing and writes on no pod.
-"""
+"""Tells people what changed: a log line per change, Events, metrics; decides nothing and writes on no pod."""
 
 from __future__ import annotations
 

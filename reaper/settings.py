@@ -1,7 +1,4 @@
-"""Every setting of the reaper, documented field by field.
-
-Must not know where values come from or how they are used.
-"""
+"""Every setting of the reaper, documented field by field; must not know where values come from."""
 
 from __future__ import annotations
 

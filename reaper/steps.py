@@ -1,7 +1,4 @@
-"""The parts of a plan, as values: what is written on pods, what is done, what is left alone and why.
-
-Decides nothing.
-"""
+"""The parts of a plan, as values: what is written on pods, what is left alone and why; decides nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Says of one pod what holds for it, before anything is known of its use.
-
-Must not know Prometheus or other pods.
-"""
+"""Says of one pod what holds for it, before its use is known; must not know Prometheus or other pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sandbox in the background for people who want to play: one per user, until `down`."""
+"""A sandbox in the background for people who want to play: one per user, until `down`; runs no component."""
 
 from __future__ import annotations
 
