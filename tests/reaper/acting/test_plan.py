@@ -283,6 +283,14 @@ def test_an_owner_is_acted_on_once_a_day() -> None:
     assert acted(planned(due_subject("a", root=DEPLOYMENT), records=[day_old])) == ["a"]
 
 
+def test_pods_of_one_owner_that_are_due_together_go_one_by_one() -> None:
+    """The limit of an owner holds within a cycle too, and what it holds back keeps nobody else waiting."""
+    replicas = [due_subject(name, root=DEPLOYMENT) for name in "abc"]
+    found = planned(*replicas, due_subject("other", mark=due_mark(0)))
+    assert acted(found) == ["a", "other"]
+    assert skips(found) == {"b": Reason.LIMIT_REACHED, "c": Reason.LIMIT_REACHED}
+
+
 def test_the_rest_of_a_run_belongs_to_its_own_action() -> None:
     """A pod that a budget kept back does not wait a day for the pods that went before it."""
     at = NOON - minutes(20)
