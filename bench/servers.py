@@ -20,6 +20,7 @@ from bench.policies import comparator_policy, gpu_policy
 from bench.processes import Cores, pinned
 from bench.programs import Programs
 from bench.reviews import NAMESPACE
+from runtime.catalog import POLICIES_PATH
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import wait
 from sandbox.install import Installation, install_chart
@@ -30,7 +31,6 @@ READY_SECONDS = 30.0
 IDLE_PARTS = ("kwok", "scheduler", "controller-manager")
 """Parts that the webhook does not need; they would only disturb the measurement."""
 CONTROL_PLANE = ("apiserver", "etcd")
-POLICIES = "/apis/gpu-tenure.io/v1alpha1/gpupolicies"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def child_name(server: str) -> str:
 def _install(sandbox: Sandbox) -> Installation:
     installation = install_chart(sandbox, {"profile": "enforce"})
     sandbox.api().create_namespace(NAMESPACE)
-    sandbox.api().create(POLICIES, gpu_policy())
+    sandbox.api().create(POLICIES_PATH, gpu_policy())
     return installation
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from policy.durations import format_time
 from sandbox.binaries import cache_dir
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import monotonic, utc_now, wait
@@ -141,7 +142,7 @@ def incidents(story: Story) -> None:
     story.reach(texts.SPARED, lambda: _row(scene, "notebook-1").outcome == "spared")
     sandbox.kill("prometheus")
     story.reach(texts.HOLDS, lambda: scene.journal.said(INCOMPLETE))
-    story.reach(texts.DUE, lambda: f"{utc_now():%Y-%m-%dT%H:%M:%SZ}" > due)
+    story.reach(texts.DUE, lambda: format_time(utc_now()) > due)
     once = len(scene.journal.said(INCOMPLETE)) == 1
     story.check(texts.HELD, good=once and not _gone(scene, *NOTEBOOKS))
     sandbox.start_part("prometheus")
