@@ -1,4 +1,4 @@
-"""Installs the very chart that users install, and runs its components as processes as its Deployments would.
+"""Installs the chart that users install, and runs its Deployments as processes; knows no component's inside.
 
 The one difference: the webhook is called at a loopback URL, where a balancer plays its Service.
 """
