@@ -128,7 +128,16 @@ CASES = [
         due_subject(root=DAEMON), Change.REMOVE, Reason.OBSERVE_ONLY, id="DaemonSets are only reported"
     ),
     pytest.param(
-        subject_of(snooze=Snooze(NOON + minutes(30))), None, Reason.SNOOZED, id="snoozed before a warning"
+        subject_of(snooze=Snooze(NOON + minutes(30))),
+        Change.SIGHT,
+        Reason.SNOOZED,
+        id="snoozed before a warning: the start of the stretch is kept",
+    ),
+    pytest.param(
+        subject_of(snooze=Snooze(NOON + minutes(30)), ceiling=Action.OBSERVE),
+        None,
+        Reason.SNOOZED,
+        id="snoozed where nothing may be written",
     ),
     pytest.param(
         due_subject(snooze=Snooze(NOON + minutes(30))),

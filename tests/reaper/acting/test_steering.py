@@ -1,0 +1,29 @@
+"""What users may do to their own pods, and whom it must not keep from being reaped, or cause to be."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from policy.verdicts import VerdictKind
+from tests.reaper.acting.worlds import FakeWorld, verdict_of
+
+HOUR = timedelta(hours=1)
+
+
+async def test_a_snooze_that_is_renewed_before_any_warning_ends_with_its_bound() -> None:
+    """72 h after the pod became idle, although metrics are only looked at for a day."""
+    world = FakeWorld()
+    uid = world.add("a").uid
+    idle_since = world.clock.time - 2 * HOUR
+    for hour in range(71):
+        if hour % 12 == 0:
+            annotations = {**world.pods[uid].annotations, "gpu-tenure.io/keep-until": "24h"}
+            world.change(uid, annotations=annotations)
+        seen_since = max(idle_since, world.clock.time - 24 * HOUR)
+        world.verdicts[uid] = verdict_of(VerdictKind.IDLE, idle_since=seen_since)
+        await world.run(1, after=HOUR)
+    assert world.annotations("a")["idle-since"] == "2025-03-01T10:00:00Z"
+    assert "warned-uid" in world.annotations("a")
+    world.verdicts[uid] = verdict_of(VerdictKind.IDLE, idle_since=world.clock.time - 24 * HOUR)
+    await world.run(2, after=HOUR)
+    assert world.actor.evicted == ["a"]
