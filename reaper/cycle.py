@@ -163,7 +163,12 @@ class Cycle:
         quiet_until: datetime | None,
         now: datetime,
     ) -> Situation:
-        weighed = [one for one in subjects if one.verdict is not None and one.skip is None]
+        # A pod that waits for a node holds nothing, and anybody can make any number of them.
+        weighed = [
+            one
+            for one in subjects
+            if one.verdict is not None and one.skip is None and one.pod.node is not None
+        ]
         sample = Sample(
             at=now,
             judged=sum(one.devices for one in weighed),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from policy.verdicts import VerdictKind
+from msgspec import structs
+
+from policy.verdicts import Reason, VerdictKind
 from tests.reaper.acting.worlds import FakeWorld, verdict_of
 
 HOUR = timedelta(hours=1)
@@ -27,3 +29,24 @@ async def test_a_snooze_that_is_renewed_before_any_warning_ends_with_its_bound()
     world.verdicts[uid] = verdict_of(VerdictKind.IDLE, idle_since=world.clock.time - 24 * HOUR)
     await world.run(2, after=HOUR)
     assert world.actor.evicted == ["a"]
+
+
+async def test_pods_that_wait_for_a_node_weigh_nothing() -> None:
+    """Neither do they raise what may be taken in an hour, nor does their end look like a loss of devices."""
+    world = FakeWorld(device_percent=10, brake_fall_percent=20)
+    for number in range(9):
+        world.add(f"busy-{number}", VerdictKind.ACTIVE)
+    for name in ("a", "b"):
+        world.add(name)
+    waiting = [
+        world.add(f"waiting-{number}", VerdictKind.UNKNOWN, devices=8, phase="Pending") for number in range(5)
+    ]
+    for pod in waiting:
+        world.pods[pod.uid] = structs.replace(pod, node=None)
+        world.verdicts[pod.uid] = verdict_of(VerdictKind.UNKNOWN, Reason.NOT_STARTED)
+    await world.run(33)
+    assert len(world.actor.evicted) == 1
+    for pod in waiting:
+        del world.pods[pod.uid]
+    await world.run(1)
+    assert not world.memory.brake.engaged
