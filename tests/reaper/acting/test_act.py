@@ -7,7 +7,7 @@ import pytest
 from reaper.act import KubeActor, Outcome, Written, result_of, written_of
 from runtime.kube import ApiError, ApiUnreachable, Cause
 from tests.reaper.acting.kube import FakeKube
-from tests.reaper.acting.worlds import pod_of
+from tests.reaper.acting.made import pod_of
 
 BUDGET = (Cause("DisruptionBudget", "The disruption budget needs 1 healthy pod"),)
 ENDING = (Cause("NamespaceTerminating", "namespace a is being terminated"),)

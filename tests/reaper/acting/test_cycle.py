@@ -16,7 +16,8 @@ from reaper.owners import Root
 from reaper.pause import Pause
 from reaper.records import Phase
 from runtime.kube import ApiUnreachable
-from tests.reaper.acting.worlds import NOON, POLICY, FakeWorld, minutes, pod_of, record_of_pod
+from tests.reaper.acting.made import NOON, POLICY, minutes, pod_of, record_of_pod
+from tests.reaper.acting.worlds import FakeWorld
 
 ACTIVE, IDLE, UNKNOWN = VerdictKind.ACTIVE, VerdictKind.IDLE, VerdictKind.UNKNOWN
 

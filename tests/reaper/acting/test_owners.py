@@ -9,7 +9,7 @@ import pytest
 from reaper.owners import OwnerResolver, OwnersUnreadableError, Root
 from runtime.kube import ApiError, ApiUnreachable
 from tests.reaper.acting.kube import Answer, FakeKube
-from tests.reaper.acting.worlds import NOON, minutes, pod_of
+from tests.reaper.acting.made import NOON, minutes, pod_of
 
 APPS = {
     "resources": [

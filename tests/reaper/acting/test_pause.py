@@ -10,7 +10,7 @@ import pytest
 from reaper.pause import Pause, parse_pause, paused_data, read_pause, released_data, resumed_data, write_pause
 from runtime.kube import ApiError, ApiUnreachable
 from tests.reaper.acting.kube import FakeKube
-from tests.reaper.acting.worlds import NOON, minutes
+from tests.reaper.acting.made import NOON, minutes
 
 
 def switch(**data: str) -> bytes:

@@ -19,7 +19,7 @@ from reaper.plan import Plan, plan
 from reaper.records import Phase
 from reaper.situation import Situation
 from reaper.steps import Change
-from tests.reaper.acting.worlds import (
+from tests.reaper.acting.made import (
     ACTIVE,
     AFTER,
     GRACE,

@@ -24,7 +24,7 @@ from reaper.records import Phase, devices_taken
 from reaper.situation import Situation
 from reaper.steps import Change
 from reaper.subjects import Subject, groups_of
-from tests.reaper.acting.worlds import AFTER, GRACE, NOON, minutes, record_of_pod, subject_of, verdict_of
+from tests.reaper.acting.made import AFTER, GRACE, NOON, minutes, record_of_pod, subject_of, verdict_of
 
 OWNERS = [Root("batch/v1", "Job", "", f"job-{number}", f"uid-job-{number}") for number in range(4)] + [
     Root("apps/v1", "Deployment", "", f"web-{number}", f"uid-web-{number}") for number in range(2)

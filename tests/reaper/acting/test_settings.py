@@ -15,7 +15,8 @@ from reaper.loop import Loop
 from reaper.service import Health
 from reaper.settings import ENV_PREFIX, ReaperSettings
 from runtime.settings import describe, load
-from tests.reaper.acting.worlds import NOON, FakeClock, minutes
+from tests.reaper.acting.made import NOON, minutes
+from tests.reaper.acting.worlds import FakeClock
 
 URL = {"prometheus_url": "http://prometheus:9090"}
 

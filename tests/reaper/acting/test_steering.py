@@ -7,7 +7,8 @@ from datetime import timedelta
 from msgspec import structs
 
 from policy.verdicts import Reason, VerdictKind
-from tests.reaper.acting.worlds import FakeWorld, verdict_of
+from tests.reaper.acting.made import verdict_of
+from tests.reaper.acting.worlds import FakeWorld
 
 HOUR = timedelta(hours=1)
 
