@@ -22,6 +22,8 @@ LONGEST_CHAIN = 8
 AT_A_TIME = 8
 FRESH = timedelta(minutes=30)
 NEVER_ACTED_ON = frozenset({("apps", "DaemonSet"), ("", "Node")})
+MIRROR = "kubernetes.io/config.mirror"
+"""The annotation of a static pod's mirror; a kubelet removes one that it has no file of."""
 
 
 class Root(Struct, frozen=True):
@@ -91,17 +93,23 @@ def root_of_pod(pod: GpuPod) -> Root:
     return Root("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
+def _pretends_to_be_static(pod: GpuPod) -> bool:
+    """True if a pod names a node as its controller without being the mirror of a static pod."""
+    return pod.owner is not None and pod.owner.kind == "Node" and MIRROR not in pod.annotations
+
+
 class OwnerResolver:
     """The OwnersPort that reads owners from the API server and remembers them for half an hour."""
 
     def __init__(self, client: KubePort) -> None:
         self._client = client
-        self._above: dict[str, tuple[datetime, OwnerReference | None]] = {}
+        # By all that a reference says: anybody may write a reference with the UID of somebody else's owner.
+        self._above: dict[Root, tuple[datetime, OwnerReference | None]] = {}
         self._resources: dict[str, dict[str, _ApiResource]] = {}
 
     async def roots(self, pods: Collection[GpuPod], now: datetime) -> Mapping[str, Root]:
         """Gives the root of each pod by pod UID; raises OwnersUnreadableError."""
-        self._above = {uid: known for uid, known in self._above.items() if now - known[0] < FRESH}
+        self._above = {owner: known for owner, known in self._above.items() if now - known[0] < FRESH}
         free = asyncio.Semaphore(AT_A_TIME)
 
         async def find(pod: GpuPod) -> Root:
@@ -115,7 +123,7 @@ class OwnerResolver:
 
     async def _root(self, pod: GpuPod, now: datetime) -> Root:
         root = root_of_pod(pod)
-        reference = pod.owner
+        reference = None if _pretends_to_be_static(pod) else pod.owner
         for _ in range(LONGEST_CHAIN):
             if reference is None:
                 break
@@ -126,10 +134,10 @@ class OwnerResolver:
         return root
 
     async def _controller_of(self, owner: Root, now: datetime) -> OwnerReference | None:
-        known = self._above.get(owner.uid)
+        known = self._above.get(owner)
         if known is None:
             known = (now, await self._read(owner))
-            self._above[owner.uid] = known
+            self._above[owner] = known
         return known[1]
 
     async def _read(self, owner: Root) -> OwnerReference | None:

@@ -90,3 +90,22 @@ async def test_a_pod_without_controller_is_its_own_root() -> None:
     assert roots[alone.uid] == Root("v1", "Pod", "team-a", "a", alone.uid)
     assert roots[member.uid].untouchable
     assert kube.sent == []
+
+
+async def test_a_forged_reference_does_not_part_a_pod_from_its_owners() -> None:
+    """A pod elsewhere that names the same UID, of an object that is not there, changes nothing for others."""
+    forged = Root("apps/v1", "ReplicaSet", "team-b", "none", SET.uid)
+    stranger, member = pod_of("x", namespace="team-b", owner=forged), pod_of("a", owner=SET)
+    resolver = OwnerResolver(FakeKube(cluster()))
+    assert (await resolver.roots([stranger], NOON))[stranger.uid] == forged
+    assert (await resolver.roots([member], NOON))[member.uid] == WEB
+
+
+async def test_only_the_mirror_of_a_static_pod_belongs_to_its_node() -> None:
+    """Anybody can name a node as the controller of a pod; that must not make it untouchable."""
+    node = Root("v1", "Node", "team-a", "node-a", "uid-node-a")
+    mirror = pod_of("a", owner=node, annotations={"kubernetes.io/config.mirror": "x"})
+    forged = pod_of("b", owner=node)
+    roots = await OwnerResolver(FakeKube({})).roots([mirror, forged], NOON)
+    assert roots[mirror.uid].untouchable
+    assert roots[forged.uid] == Root("v1", "Pod", "team-a", "b", forged.uid)
