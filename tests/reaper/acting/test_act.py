@@ -72,6 +72,15 @@ WRITES = [
         Written.GONE,
         id="another pod of that name",
     ),
+    pytest.param(
+        ApiError(
+            422,
+            "Invalid",
+            "denied request: The reaper does not write on an object with more than 1000 annotations; x",
+        ),
+        Written.FULL,
+        id="more annotations than the guard reads",
+    ),
     pytest.param(ApiError(403, "Forbidden", "a guard"), Written.FAILED, id="refused by a guard"),
     pytest.param(ApiError(500, "", "x"), Written.FAILED, id="failed"),
 ]
