@@ -25,14 +25,7 @@ from reaper.records import Phase, Record
 from reaper.report import Reporter
 from reaper.settings import ReaperSettings
 from runtime.events import Regarding
-from tests.reaper.acting.made import (
-    AFTER,
-    MINUTE,
-    NOON,
-    POLICY,
-    pod_of,
-    verdict_of,
-)
+from tests.reaper.acting.made import AFTER, MINUTE, NOON, POLICY, pod_of, verdict_of
 
 
 class FakeClock:
@@ -285,3 +278,17 @@ class FakeWorld:
 
     async def _pause(self, now: datetime) -> Pause:  # noqa: ARG002
         return self.paused
+
+
+async def warned(**settings: Any) -> FakeWorld:
+    """Gives a world with one warned idle pod, two minutes after noon."""
+    world = FakeWorld(**settings)
+    world.add("a")
+    await world.run(2)
+    assert "reclaim-at" in world.annotations("a")
+    return world
+
+
+def annotate(world: FakeWorld, key: str, value: str) -> None:
+    """Adds an annotation, as a user does."""
+    world.change(world.pod("a").uid, annotations={**world.pod("a").annotations, key: value})
