@@ -53,6 +53,12 @@ class SessionInfo:
         return Path(self.kubeconfig).with_name(user)
 
 
+def exports(kubeconfig: str | Path, folder: str | Path) -> tuple[str, str]:
+    """Gives lines for a shell: the kubeconfig, and where kubectl, helm, promtool and gpu-tenure are."""
+    tools = f"{folder}/bin:{Path(sys.executable).parent}"
+    return f"export KUBECONFIG={kubeconfig}", f'export PATH="$PATH:{tools}"'
+
+
 def status(environ: Mapping[str, str]) -> SessionInfo | None:
     """Gives the running session of this user, or None."""
     try:
