@@ -44,7 +44,8 @@ def _rows(explanation: Explanation) -> list[tuple[str, Text]]:
     if not explanation.gpu_pod:
         return [*rows, ("GPU pod", Text("no: it is admitted as it is"))]
     devices = ", ".join(f"{count} x {name}" for name, count in explanation.devices.items())
-    rows.append(("devices", Text(devices or "none that can be read")))
+    if devices or explanation.pod_class is not None:
+        rows.append(("devices", Text(devices or "none that can be read")))
     if explanation.pod_class is not None:
         rows.append(("class", Text(explanation.pod_class)))
     if explanation.policy is not None:

@@ -11,6 +11,7 @@ import msgspec
 from cli.documents import Document
 from cli.templates import CRON_JOB_CONTROLLER, Carried, creator_of, job_of, pods_of, pods_of_template
 from policy.errors import FieldError, InvalidError
+from policy.keys import BUILT_IN_NAME
 from policy.objects import Namespace, ObjectMeta
 from policy.selection import PolicySet
 from webhook.admission import mutate
@@ -141,9 +142,21 @@ class _Explainer:
             policy=mutated.policy,
             patch=list(mutated.patch),
             warnings=[*dict.fromkeys((*mutated.warnings, *checked.warnings))],
-            reasons=[*_reasons(mutated), *_reasons(checked), *(str(problem) for problem in problems)],
+            reasons=[
+                *dict.fromkeys((*_reasons(mutated), *_reasons(checked))),
+                *(str(problem) for problem in problems),
+                *self._unselected(mutated.policy),
+            ],
             pod=patched,
         )
+
+    def _unselected(self, policy: str | None) -> tuple[str, ...]:
+        """Why a policy that was given is not the one that applied, if that is for want of labels."""
+        if policy != BUILT_IN_NAME or not self.setting.policies.valid:
+            return ()
+        labels = ",".join(f"{key}={value}" for key, value in self.setting.namespace_labels.items())
+        known = f"labels {labels}" if labels else "no labels; give them with --namespace-labels"
+        return (f"no given policy selects namespace {self.namespace} with {known}",)
 
     def _mutate(self, kind: Kind, obj: dict[str, Any], creator: str, path: str) -> Decision:
         """Asks the mutating path."""
