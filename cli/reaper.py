@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from policy.durations import duration_of, parse_duration
 from reaper.settings import ENV_PREFIX, ReaperSettings
 
 
@@ -66,9 +67,13 @@ def reaper(**given: object) -> None:
 
 def _signature() -> inspect.Signature:
     """Give every setting its flag: the settings class is the one list of them."""
-    settings = typer.Option("--settings", help="File with settings (YAML, TOML or JSON).", exists=True)
+    settings = typer.Option(
+        "--settings", "--config", help="File with settings: YAML, TOML or JSON.", exists=True
+    )
     once = typer.Option(
-        "--once", help="Run one cycle, then exit: 0 if it was complete, 1 if it held or failed."
+        "--once",
+        help="Run one cycle, then exit: 0 if it saw everything, also while paused;"
+        " 1 if anything could not be read, or another reaper leads.",
     )
     own = [
         _parameter("once", Annotated[bool, once], default=False),
@@ -80,9 +85,10 @@ def _signature() -> inspect.Signature:
 def _flag(name: str) -> inspect.Parameter:
     field = ReaperSettings.model_fields[name]
     flag = f"--{name.replace('_', '-')}"
-    example = f", such as {field.examples[0]}" if field.examples else ""
-    shown = "" if field.is_required() else f" [default: {_shown(field.default)}]"
-    text = f"{field.description}{example}.{shown}"
+    example = str(field.examples[0]) if field.examples else ""
+    default = "" if field.is_required() else _shown(field.default, example)
+    such_as = f", such as {example}" if example and example != default else ""
+    text = f"{field.description}{such_as}.{default and f' [default: {default}]'}"
     if field.annotation is bool:
         option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
         return _parameter(name, Annotated[bool | None, option], default=None)
@@ -90,9 +96,14 @@ def _flag(name: str) -> inspect.Parameter:
     return _parameter(name, Annotated[str | None, option], default=None)
 
 
-def _shown(default: object) -> str:
+def _shown(default: object, example: str) -> str:
+    """Write a default as it would be typed: seconds as a duration where the example is one."""
+    if isinstance(default, bool):
+        return "on" if default else "off"
     if isinstance(default, tuple):
         return ",".join(default)
+    if isinstance(default, int) and example.endswith(("s", "m", "h", "d")):
+        return example if parse_duration(example).seconds == default else duration_of(default).text
     return str(default) if default not in (None, "", {}) else "none"
 
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def webhook(  # noqa: PLR0913, PLR0917 - one argument per flag
-    config: Annotated[Path | None, typer.Option(help="File with settings: YAML, TOML or JSON.")] = None,
+    settings_file: Annotated[
+        Path | None,
+        typer.Option("--settings", "--config", help="File with settings: YAML, TOML or JSON.", exists=True),
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="observe (default), warn or enforce.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Serving certificate with its chain, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Private key of the certificate, PEM.")] = None,
@@ -37,7 +40,7 @@ def webhook(  # noqa: PLR0913, PLR0917 - one argument per flag
 
     Unset flags come from the environment (GPU_TENURE_WEBHOOK_…) and the file, which know further settings.
     """
-    flags = {name: value for name, value in locals().items() if name != "config"}
+    flags = {name: value for name, value in locals().items() if name != "settings_file"}
     from policy.errors import FieldError, InvalidError
     from runtime.kubeconfig import KubeConfigError
     from runtime.lifecycle import PartFailed, run_until_signal
@@ -45,11 +48,13 @@ def webhook(  # noqa: PLR0913, PLR0917 - one argument per flag
     from runtime.settings import load
     from webhook.settings import ENV_PREFIX, WebhookSettings
 
-    settings = load(WebhookSettings, flags, config, ENV_PREFIX)
+    settings = load(WebhookSettings, flags, settings_file, ENV_PREFIX)
     configure(settings.log_format, settings.log_level, fields={"component": "webhook"})
     try:
         raise typer.Exit(run_until_signal(lambda stop: run(settings, stop)))
-    except (OSError, KubeConfigError, PartFailed) as error:
+    except KubeConfigError as error:
+        raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
+    except (OSError, PartFailed) as error:
         raise InvalidError([FieldError("webhook", str(error))]) from error
 
 
@@ -57,6 +62,7 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     """Runs caches, server and ops server until `stop`; returns the exit code."""
     from prometheus_client import REGISTRY
 
+    from policy.errors import FieldError, InvalidError
     from runtime.catalog import Catalog
     from runtime.clock import SystemClock
     from runtime.kube import KubeClient
@@ -69,7 +75,12 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     clock = SystemClock()
     certificate = None
     if settings.tls_cert is not None and settings.tls_key is not None:
-        certificate = ServingCertificate(settings.tls_cert, settings.tls_key)
+        try:
+            certificate = ServingCertificate(settings.tls_cert, settings.tls_key)
+        except OSError as error:
+            pair = f"{settings.tls_cert} and {settings.tls_key}"
+            msg = f"{pair} cannot be used: {error.strerror or error}"
+            raise InvalidError([FieldError("--tls-cert, --tls-key", msg)]) from error
     metrics = WebhookMetrics(REGISTRY)
     async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
         catalog = Catalog(client, clock=clock)

@@ -53,7 +53,9 @@ def test_a_missing_certificate_is_named(start: Start, tmp_path: Path) -> None:
     """The file, and that it is not there."""
     errors = start("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key"))
     assert len(errors) == 1
+    assert errors[0].startswith("error: --tls-cert, --tls-key: ")
     assert "tls.crt" in errors[0]
+    assert "No such file" in errors[0]
 
 
 def test_a_port_that_is_taken_is_named(start: Start) -> None:
