@@ -134,7 +134,7 @@ class Evictor:
         self._memory.reclaimed += member.devices
         metrics.RECLAIMED.inc(0 if self._reporter.dry_run else member.devices)
         await self._complete(record, Phase.ACCEPTED, "the eviction was accepted", now)
-        contact = str(member.policy.contact) or self._contact
+        contact = member.contact(self._contact)
         mark = member.mark or Mark(now)
         text = messages.evicted(member, mark, contact, now)
         await self._reporter.event(member.pod, EventReason.EVICTED, text)

@@ -80,10 +80,6 @@ class Marker:
             if written is Written.WRITTEN:
                 self._reporter.line("terms written", backfill.subject, terms=backfill.labels)
 
-    def contact_of(self, subject: Subject) -> str:
-        """Gives whom to ask about a pod."""
-        return str(subject.policy.contact) or self._contact
-
     async def _write(self, subject: Subject, mark: Mark | None, now: datetime) -> Written:
         uid = subject.pod.uid
         written = Written.HELD
@@ -109,7 +105,7 @@ class Marker:
             await self._reporter.event(step.subject.pod, reason, text, normal=normal)
 
     def _note(self, step: Step, written: Written, now: datetime) -> tuple[EventReason, str, bool] | None:
-        subject, mark, contact = step.subject, step.mark, self.contact_of(step.subject)
+        subject, mark, contact = step.subject, step.mark, step.subject.contact(self._contact)
         before = subject.mark
         if step.change is Change.WARN and mark is not None:
             if written is Written.FULL:
