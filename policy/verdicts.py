@@ -41,6 +41,7 @@ class Reason(StrEnum):
     UNSUPPORTED_SOURCE = "UnsupportedSource"
     TOO_YOUNG = "TooYoung"
     NOT_STARTED = "NotStarted"
+    CLOCKS_DIFFER = "ClocksDiffer"
     PROMETHEUS_UNAVAILABLE = "PrometheusUnavailable"
     PARTIAL_ANSWER = "PartialAnswer"
     GARBAGE_ANSWER = "GarbageAnswer"
@@ -97,6 +98,7 @@ REASONS: Final[dict[Reason, str]] = {
     Reason.UNSUPPORTED_SOURCE: "No metrics source is known for these devices.",
     Reason.TOO_YOUNG: "A container has run for less than the window and the warm-up.",
     Reason.NOT_STARTED: "A container that holds devices is not running.",
+    Reason.CLOCKS_DIFFER: "Clocks differ, so that nobody can tell which time the data are about.",
     Reason.PROMETHEUS_UNAVAILABLE: "Prometheus did not answer.",
     Reason.PARTIAL_ANSWER: "Prometheus answered only in part.",
     Reason.GARBAGE_ANSWER: "Prometheus answered something that cannot be read.",

@@ -27,6 +27,7 @@ from reaper.evidence import Verdict
 from reaper.pods import GpuPod
 
 CLOCK_SKEW = timedelta(minutes=5)
+"""The reaper's clock may be behind the API server's."""
 
 
 class Mark(Struct, frozen=True):

@@ -12,6 +12,7 @@ from policy import defaults
 from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
 from policy.profile import Profile
+from reaper.clocks import EARLY_SECONDS, TOLERANCE_SECONDS
 from reaper.criteria import JudgeSettings
 from reaper.limits import BrakeLimits, Limits
 from reaper.prometheus import PrometheusOptions
@@ -88,6 +89,16 @@ class ReaperSettings(Settings):
     )
     observe_limit: Span = Field(
         45, description="Limit of all queries of one cycle together", examples=["45s"]
+    )
+    clock_tolerance: Span = Field(
+        TOLERANCE_SECONDS,
+        description="How far the clocks of Prometheus and the API server may differ from ours",
+        examples=["60s"],
+    )
+    early_start: Wait = Field(
+        EARLY_SECONDS,
+        description="How long before its pod's creation a container may claim to have started",
+        examples=["5m"],
     )
     profile: Profile = Field(
         Profile.OBSERVE, description="How far the installation goes", examples=["enforce"]
