@@ -99,7 +99,6 @@ class Reporter:
             for gone in set(self._holds) - set(reasons):
                 log.info("reaper holds no longer", reason=gone)
         self._holds = reasons
-        metrics.PAUSED.set(Reason.PAUSED.value in reasons)
         metrics.BRAKE.set(Reason.BRAKE.value in reasons)
 
     def verdicts(self, subjects: Collection[Subject], skips: Mapping[str, Skip]) -> None:
