@@ -18,7 +18,6 @@ class Unit(StrEnum):
     SLICE = "slice"
     MEMORY = "memory"
     CORE = "core"
-    COMPANION = "companion"
 
     @property
     def counts(self) -> bool:

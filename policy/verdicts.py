@@ -63,7 +63,6 @@ class Reason(StrEnum):
     WARN_ONLY = "WarnOnly"
     PEER_NOT_IDLE = "PeerNotIdle"
     OWNER_RECREATES = "OwnerRecreates"
-    OWNER_UNKNOWN = "OwnerUnknown"
     NOT_CONFIRMED = "NotConfirmed"
     WITHIN_GRACE = "WithinGrace"
     PAUSED = "Paused"
@@ -118,7 +117,6 @@ REASONS: Final[dict[Reason, str]] = {
     Reason.WARN_ONLY: "Policy or profile allow warning only.",
     Reason.PEER_NOT_IDLE: "Another GPU pod of the same owner is not idle.",
     Reason.OWNER_RECREATES: "The owner recreates its pods, and was acted on already.",
-    Reason.OWNER_UNKNOWN: "The owner of the pod cannot be told.",
     Reason.NOT_CONFIRMED: "The pod has not been idle in enough cycles in a row.",
     Reason.WITHIN_GRACE: "A warning was given, and its time has not come.",
     Reason.PAUSED: "Warnings and actions are paused.",
