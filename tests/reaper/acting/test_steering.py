@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from msgspec import structs
 
 from policy.verdicts import Reason, VerdictKind
@@ -51,3 +52,32 @@ async def test_pods_that_wait_for_a_node_weigh_nothing() -> None:
         del world.pods[pod.uid]
     await world.run(1)
     assert not world.memory.brake.engaged
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [
+        pytest.param({}, {"idle-since": "9999-12-31T23:59:59Z"}, id="a sighting at the end of time"),
+        pytest.param(
+            {"gpu-tenure.io/enforcement": "disabled"},
+            {"idle-since": "9999-12-31T23:59:59Z", "keep-until": "4h"},
+            id="and a snooze, where the webhook is never asked",
+        ),
+        pytest.param({}, {"keep-until": "9999-12-31T23:59:59Z"}, id="a snooze until the end of time"),
+    ],
+)
+async def test_no_annotation_stops_the_reaper_for_others(
+    labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    """Whatever was written on one pod when it was created, another is evicted."""
+    world = FakeWorld()
+    world.namespaces["team-b"] = labels
+    world.add("busy", VerdictKind.ACTIVE, devices=4)
+    world.add("a")
+    world.add(
+        "b",
+        namespace="team-b",
+        annotations={f"gpu-tenure.io/{key}": value for key, value in annotations.items()},
+    )
+    await world.run(34)
+    assert "a" in world.actor.evicted
