@@ -4,51 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from webhook.settings import WebhookSettings
+from cli.setting_flags import FILE, give_flags
+from webhook.settings import ENV_PREFIX, WebhookSettings
 
 
-def webhook(  # noqa: PLR0913, PLR0917 - one argument per flag
-    settings_file: Annotated[
-        Path | None,
-        typer.Option("--settings", "--config", help="File with settings: YAML, TOML or JSON.", exists=True),
-    ] = None,
-    profile: Annotated[str | None, typer.Option(help="observe (default), warn or enforce.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="Serving certificate with its chain, PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Private key of the certificate, PEM.")] = None,
-    host: Annotated[str | None, typer.Option(help="Address that reviews come to.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port of the same (8443); 0 takes a free one.")] = None,
-    ops_host: Annotated[str | None, typer.Option(help="Address of /healthz, /readyz, /metrics.")] = None,
-    ops_port: Annotated[int | None, typer.Option(help="Port of the same (9443).")] = None,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig; else the pod's account.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    excluded_namespaces: Annotated[
-        str | None, typer.Option(help="Namespaces left alone, separated by commas.")
-    ] = None,
-    trusted_controllers: Annotated[
-        str | None, typer.Option(help="Accounts whose controller references count, separated by commas.")
-    ] = None,
-    drain: Annotated[str | None, typer.Option(help="How long to go on serving after SIGTERM (8s).")] = None,
-    log_format: Annotated[str | None, typer.Option(help="auto (default), json or console.")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info (default), warning or error.")] = None,
-) -> None:
+def webhook(**given: object) -> None:
     """Serve admission reviews: deadlines and idle terms for GPU pods when they are created.
 
-    Unset flags come from the environment (GPU_TENURE_WEBHOOK_…) and the file, which know further settings.
+    Each option may also be a variable of the environment, such as `GPU_TENURE_WEBHOOK_PORT`, or a key of the
+    settings file, such as `port`. A flag wins over a variable, and that over the file.
     """
-    flags = {name: value for name, value in locals().items() if name != "settings_file"}
     from policy.errors import FieldError, InvalidError
     from runtime.kubeconfig import KubeConfigError
     from runtime.lifecycle import PartFailed, run_until_signal
     from runtime.log import configure
     from runtime.settings import load
-    from webhook.settings import ENV_PREFIX, WebhookSettings
 
-    settings = load(WebhookSettings, flags, settings_file, ENV_PREFIX)
+    file = given.pop(FILE)
+    settings = load(WebhookSettings, given, file if isinstance(file, Path) else None, ENV_PREFIX)
     configure(settings.log_format, settings.log_level, fields={"component": "webhook"})
     try:
         raise typer.Exit(run_until_signal(lambda stop: run(settings, stop)))
@@ -96,3 +72,6 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
             serving = process.serve(settings.host, settings.port, certificate, stop, settings.drain)
             await run_together(stop, {"server": serving}, background, grace_seconds=settings.drain + 10)
     return 0
+
+
+give_flags(webhook, WebhookSettings)

@@ -27,7 +27,7 @@ class WebhookSettings(Settings):
     """What an administrator may choose."""
 
     profile: Profile = Field(
-        Profile.OBSERVE, description="How far the installation goes", examples=["observe, warn or enforce"]
+        Profile.OBSERVE, description="How far the installation goes", examples=["enforce"]
     )
     tls_cert: Path | None = Field(
         None, description="Serving certificate with its chain, PEM; read again when it changes"

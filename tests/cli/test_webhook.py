@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from cli.main import main
+from cli.main import build, main
+from webhook.settings import WebhookSettings
 
 KUBECONFIG = """
 apiVersion: v1
@@ -38,6 +40,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         return [line for line in lines if line.startswith("error: ")]
 
     return start
+
+
+def test_every_setting_has_the_flag_that_errors_name() -> None:
+    """The settings class is the one list of them."""
+    shown = CliRunner().invoke(build(["webhook"]), ["webhook", "--help"], env={"COLUMNS": "300"}).output
+    for name in [*WebhookSettings.model_fields, "settings"]:
+        assert f"--{name.replace('_', '-')}" in shown, name
 
 
 def test_all_bad_settings_are_told_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
