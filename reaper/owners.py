@@ -8,9 +8,11 @@ different owners, and an unread ReplicaSet counts as a run, which protects more 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -18,6 +20,7 @@ from policy.objects import ObjectMeta, OwnerReference
 from reaper.pods import GpuPod
 from runtime.kube import ApiError, ApiUnreachable, KubePort
 
+API_VERSION: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+", re.ASCII)
 LONGEST_CHAIN = 8
 AT_A_TIME = 8
 FRESH = timedelta(minutes=30)
@@ -64,6 +67,10 @@ class Root(Struct, frozen=True):
 
 class OwnersUnreadableError(Exception):
     """The API server gave no usable answer, so that nobody knows which pods belong together."""
+
+
+class _GroupAwayError(Exception):
+    """No answer about an API group that is not built in; the chain ends there for now."""
 
 
 class OwnersPort(Protocol):
@@ -136,16 +143,22 @@ class OwnerResolver:
     async def _controller_of(self, owner: Root, now: datetime) -> OwnerReference | None:
         known = self._above.get(owner)
         if known is None:
-            known = (now, await self._read(owner))
+            try:
+                known = (now, await self._read(owner))
+            except _GroupAwayError:
+                return None
             self._above[owner] = known
         return known[1]
 
     async def _read(self, owner: Root) -> OwnerReference | None:
+        if API_VERSION.fullmatch(owner.api_version) is None:
+            return None
         try:
             resource = (await self._resources_of(owner.api_version)).get(owner.kind)
             if resource is None or not resource.namespaced:
                 return None
-            path = f"{_base(owner.api_version)}/namespaces/{owner.namespace}/{resource.name}/{owner.name}"
+            name = quote(owner.name, safe="")
+            path = f"{_base(owner.api_version)}/namespaces/{owner.namespace}/{resource.name}/{name}"
             found = await self._client.get(path, _Object)
         except ApiError as error:
             if error.status in {403, 404}:
@@ -159,7 +172,13 @@ class OwnerResolver:
     async def _resources_of(self, api_version: str) -> dict[str, _ApiResource]:
         known = self._resources.get(api_version)
         if known is None:
-            listed = await self._client.get(_base(api_version), _ApiResources)
+            try:
+                listed = await self._client.get(_base(api_version), _ApiResources)
+            except (ApiError, ApiUnreachable) as error:
+                # Anybody can name a group behind an aggregated API that is down: nobody else waits for it.
+                if "." in api_version and not (isinstance(error, ApiError) and error.status < 500):
+                    raise _GroupAwayError from error
+                raise
             known = {one.kind: one for one in listed.resources or () if "/" not in one.name}
             self._resources[api_version] = known
         return known

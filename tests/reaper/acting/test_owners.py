@@ -109,3 +109,40 @@ async def test_only_the_mirror_of_a_static_pod_belongs_to_its_node() -> None:
     roots = await OwnerResolver(FakeKube({})).roots([mirror, forged], NOON)
     assert roots[mirror.uid].untouchable
     assert roots[forged.uid] == Root("v1", "Pod", "team-a", "b", forged.uid)
+
+
+def named(**changed: str) -> Root:
+    """Gives an owner as somebody might write it into a reference."""
+    given = {"api_version": "v1", "kind": "Pod", "name": "x", **changed}
+    return Root(namespace="team-a", uid="uid-x", **given)
+
+
+FORGED = [
+    pytest.param(
+        named(name="x?watch=true"),
+        ["/api/v1", "/api/v1/namespaces/team-a/pods/x%3Fwatch%3Dtrue"],
+        id="a query",
+    ),
+    pytest.param(
+        named(name="../secrets/s"),
+        ["/api/v1", "/api/v1/namespaces/team-a/pods/..%2Fsecrets%2Fs"],
+        id="a path",
+    ),
+    pytest.param(named(api_version="v1?x=/v1"), [], id="a query as version"),
+    pytest.param(named(api_version="../v1"), [], id="a path as version"),
+    pytest.param(named(api_version=""), [], id="no version"),
+    pytest.param(
+        named(api_version="metrics.k8s.io/v1"), ["/apis/metrics.k8s.io/v1"], id="an API that is down"
+    ),
+]
+
+
+@pytest.mark.parametrize(("owner", "asked"), FORGED)
+async def test_no_reference_leads_elsewhere_or_holds_others_up(owner: Root, asked: list[str]) -> None:
+    """What a user may write into a reference is the end of the chain at worst."""
+    pods = {"resources": [{"name": "pods", "kind": "Pod"}]}
+    down = ApiError(503, "ServiceUnavailable", "x")
+    kube = FakeKube({("GET", "/api/v1"): pods, ("GET", "/apis/metrics.k8s.io/v1"): down})
+    pod = pod_of("a", owner=owner)
+    assert (await OwnerResolver(kube).roots([pod], NOON))[pod.uid] == owner
+    assert [path for _, path, _, _ in kube.sent] == asked
