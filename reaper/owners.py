@@ -69,10 +69,6 @@ class OwnersUnreadableError(Exception):
     """The API server gave no usable answer, so that nobody knows which pods belong together."""
 
 
-class _GroupAwayError(Exception):
-    """No answer about an API group that is not built in; the chain ends there for now."""
-
-
 class OwnersPort(Protocol):
     """Gives root owners; tests implement it."""
 
@@ -112,7 +108,7 @@ class OwnerResolver:
         self._client = client
         # By all that a reference says: anybody may write a reference with the UID of somebody else's owner.
         self._above: dict[Root, tuple[datetime, OwnerReference | None]] = {}
-        self._resources: dict[str, dict[str, _ApiResource]] = {}
+        self._resources: dict[str, tuple[datetime, dict[str, _ApiResource]]] = {}
 
     async def roots(self, pods: Collection[GpuPod], now: datetime) -> Mapping[str, Root]:
         """Gives the root of each pod by pod UID; raises OwnersUnreadableError."""
@@ -143,18 +139,15 @@ class OwnerResolver:
     async def _controller_of(self, owner: Root, now: datetime) -> OwnerReference | None:
         known = self._above.get(owner)
         if known is None:
-            try:
-                known = (now, await self._read(owner))
-            except _GroupAwayError:
-                return None
+            known = (now, await self._read(owner, now))
             self._above[owner] = known
         return known[1]
 
-    async def _read(self, owner: Root) -> OwnerReference | None:
+    async def _read(self, owner: Root, now: datetime) -> OwnerReference | None:
         if API_VERSION.fullmatch(owner.api_version) is None:
             return None
         try:
-            resource = (await self._resources_of(owner.api_version)).get(owner.kind)
+            resource = (await self._resources_of(owner.api_version, now)).get(owner.kind)
             if resource is None or not resource.namespaced:
                 return None
             name = quote(owner.name, safe="")
@@ -169,19 +162,22 @@ class OwnerResolver:
         # A reference to another object of that name proves nothing about what is above it.
         return found.metadata.controller if found.metadata.uid == owner.uid else None
 
-    async def _resources_of(self, api_version: str) -> dict[str, _ApiResource]:
+    async def _resources_of(self, api_version: str, now: datetime) -> dict[str, _ApiResource]:
         known = self._resources.get(api_version)
-        if known is None:
-            try:
-                listed = await self._client.get(_base(api_version), _ApiResources)
-            except (ApiError, ApiUnreachable) as error:
-                # Anybody can name a group behind an aggregated API that is down: nobody else waits for it.
-                if "." in api_version and not (isinstance(error, ApiError) and error.status < 500):
-                    raise _GroupAwayError from error
-                raise
-            known = {one.kind: one for one in listed.resources or () if "/" not in one.name}
+        if known is None or now - known[0] >= FRESH:
+            known = (now, await self._discover(api_version))
             self._resources[api_version] = known
-        return known
+        return known[1]
+
+    async def _discover(self, api_version: str) -> dict[str, _ApiResource]:
+        try:
+            listed = await self._client.get(_base(api_version), _ApiResources)
+        except (ApiError, ApiUnreachable) as error:
+            # Anybody can name a group behind an aggregated API that is down: nobody else waits for it.
+            if "." in api_version and not (isinstance(error, ApiError) and error.status < 500):
+                return {}
+            raise
+        return {one.kind: one for one in listed.resources or () if "/" not in one.name}
 
 
 def _base(api_version: str) -> str:

@@ -78,7 +78,7 @@ async def test_owners_are_remembered_for_half_an_hour() -> None:
     await resolver.roots([pod], NOON + minutes(29))
     assert len(kube.sent) == first
     await resolver.roots([pod], NOON + minutes(30))
-    assert len(kube.sent) == first + 2
+    assert len(kube.sent) == 2 * first
 
 
 async def test_a_pod_without_controller_is_its_own_root() -> None:
