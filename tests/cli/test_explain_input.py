@@ -36,6 +36,9 @@ MERGE_BOMB = "a: &a {x: 1}\n" + "\n".join(
             "[" * 50_000 + "]" * 50_000, "is nested more than 100 levels", id="endless nesting in JSON"
         ),
         pytest.param('{"a":' * 200 + "1" + "}" * 200, "is nested more than 100 levels", id="too deep JSON"),
+        pytest.param(
+            '{"kind": "Pod", "metadata": {"name": "\\ud800"}}', "half of a character", id="a lone surrogate"
+        ),
         pytest.param("!!python/object/apply:os.system [x]", "is neither YAML nor JSON", id="a call"),
         pytest.param("kind: Service", "carries no pods; expected a Pod", id="an object without pods"),
         pytest.param("kind: Deployment\nspec: 5", "carries no pods", id="a workload without template"),
