@@ -41,6 +41,7 @@ NumberMap = Annotated[dict[str, float], BeforeValidator(_parsed)]
 ENV_PREFIX = "GPU_TENURE_REAPER_"
 _LIMITS = Limits()
 _BRAKE = BrakeLimits()
+_JUDGE = JudgeSettings()
 
 
 class ReaperSettings(Settings):
@@ -89,6 +90,18 @@ class ReaperSettings(Settings):
     )
     observe_limit: Span = Field(
         45, description="Limit of all queries of one cycle together", examples=["45s"]
+    )
+    windows: Count = Field(_JUDGE.windows, description="Windows asked for in one cycle", examples=["12"])
+    points: Count = Field(
+        _JUDGE.points, description="The most points that one query may make", examples=["40000000"]
+    )
+    rest_watts: Count = Field(
+        round(_JUDGE.rest_watts), description="Above this power an AMD device is not at rest", examples=["90"]
+    )
+    parked_bytes: Count = Field(
+        _JUDGE.parked_bytes,
+        description="An idle pod with this much memory per device is called parked",
+        examples=["524288000"],
     )
     clock_tolerance: Span = Field(
         TOLERANCE_SECONDS,
@@ -243,6 +256,10 @@ class ReaperSettings(Settings):
             history=self.history,
             matchers=self.matchers,
             limit_seconds=self.observe_limit,
+            windows=self.windows,
+            points=self.points,
+            rest_watts=self.rest_watts,
+            parked_bytes=self.parked_bytes,
         )
 
     def limits(self) -> Limits:
