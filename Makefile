@@ -14,7 +14,7 @@ help: ## list the targets
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpu-tenure needs Python 3.11 or newer: make PYTHON=python3.11 …")'
-	@echo "Setting up $(VENV) from requirements/dev.txt (takes about half a minute)"
+	@echo "Setting up $(VENV) from requirements/dev.txt (a minute or so)"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
