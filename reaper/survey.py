@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct, structs
 
+from policy import defaults
 from policy.holding import Holding, ceiling, holding_terms
 from policy.keys import Annotation, Enforcement
 from policy.objects import Namespace
@@ -38,7 +39,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 
     profile: Profile
     excluded_namespaces: Collection[str] = ()
-    snooze_seconds: int = 86_400
+    snooze_seconds: int = defaults.SNOOZE_SECONDS
 
 
 def survey(
