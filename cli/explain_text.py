@@ -45,7 +45,8 @@ def _rows(explanation: Explanation) -> list[tuple[str, Text]]:
         rows.append(("GPU pod", Text("no: it is admitted as it is")))
         return [*rows, *_several("not counted", explanation.uncounted, "yellow")]
     devices = ", ".join(f"{count} x {name}" for name, count in explanation.devices.items())
-    rows.append(("devices", Text(devices or "none that can be read")))
+    if explanation.pod_class is not None:
+        rows.append(("devices", Text(devices or "none that can be read")))
     if explanation.cards not in {"0", *explanation.devices.values()}:
         rows.append(("in whole cards", Text(explanation.cards)))
     rows += _several("not counted", explanation.uncounted, "yellow")

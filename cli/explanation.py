@@ -13,6 +13,7 @@ from cli.templates import CRON_JOB_CONTROLLER, Carried, creator_of, job_of, pods
 from policy.claims import ClaimTemplate
 from policy.devices import Devices, devices_of
 from policy.errors import FieldError, InvalidError
+from policy.keys import BUILT_IN_NAME
 from policy.objects import Namespace, ObjectMeta, Pod
 from policy.selection import PolicySet
 from webhook.admission import mutate
@@ -171,7 +172,11 @@ class _Explainer:
             policy=mutated.policy,
             patch=list(mutated.patch),
             warnings=[*dict.fromkeys((*mutated.warnings, *checked.warnings))],
-            reasons=[*dict.fromkeys((*_reasons(mutated), *_reasons(checked)))],
+            reasons=[
+                *dict.fromkeys((*_reasons(mutated), *_reasons(checked))),
+                *(str(problem) for problem in devices.problems),
+                *self._unselected(mutated.policy),
+            ],
             pod=patched,
         )
 
@@ -181,6 +186,14 @@ class _Explainer:
         table = self.setting.admission.table
         claimed = claimed_in(self.namespace, pod.spec, self.world, self.setting.admission)
         return devices_of(pod.spec, pod.metadata.annotations, table, claimed)
+
+    def _unselected(self, policy: str | None) -> tuple[str, ...]:
+        """Why a policy that was given is not the one that applied, if that is for want of labels."""
+        if policy != BUILT_IN_NAME or not self.setting.policies.valid:
+            return ()
+        labels = ",".join(f"{key}={value}" for key, value in self.setting.namespace_labels.items())
+        known = f"labels {labels}" if labels else "no labels; give them with --namespace-labels"
+        return (f"no given policy selects namespace {self.namespace} with {known}",)
 
     def _mutate(self, kind: Kind, obj: dict[str, Any], creator: str, path: str) -> Decision:
         """Asks the mutating path."""
