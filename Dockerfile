@@ -14,6 +14,7 @@ COPY policy policy
 COPY runtime runtime
 COPY webhook webhook
 COPY reaper reaper
+COPY quota quota
 COPY certs certs
 COPY cli cli
 COPY sandbox sandbox

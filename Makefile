@@ -14,13 +14,14 @@ help: ## list the targets
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpu-tenure needs Python 3.11 or newer: make PYTHON=python3.11 …")'
-	@echo "Setting up $(VENV) from requirements/dev.txt"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Setting up $(VENV) from requirements/dev.txt (a minute or so)"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 setup: $(STAMP) ## the Python environment in .venv
+	@echo "$(VENV) is ready; . $(BIN)/activate puts gpu-tenure on the path"
 
 binaries: $(STAMP) ## build the control plane of the sandbox into the user's cache
 	@$(BIN)/gpu-tenure sandbox build

@@ -1,4 +1,4 @@
-"""The command `python -m bench`: reads its flags, runs the benchmark and prints it."""
+"""The command `python -m bench`: reads its flags, runs the benchmark and prints it; measures nothing."""
 
 from __future__ import annotations
 

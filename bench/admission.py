@@ -1,4 +1,4 @@
-"""The benchmark of the webhook: starts everything, checks that all decide alike, measures, compares."""
+"""The benchmark of the webhook: starts all, checks that they decide alike, compares; it times nothing."""
 
 from __future__ import annotations
 

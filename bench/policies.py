@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.pods import CONTROLLER_ACCOUNTS, Object
+from policy.keys import API_VERSION
 
 NAME = "bench"
 NAMESPACE_LABELS = {"bench.gpu-tenure.io/selected": "yes"}
@@ -23,7 +24,7 @@ _BOUNDS = {"min": "30m", "max": "24h"}
 def gpu_policy() -> Object:
     """Gives the GPUPolicy object."""
     return {
-        "apiVersion": "gpu-tenure.io/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "GPUPolicy",
         "metadata": {"name": NAME},
         "spec": {

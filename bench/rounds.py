@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.figures import Sample
+from bench.figures import SERVERS, Sample
 from bench.processes import pinned
 from bench.reviews import Review
 from bench.servers import Bench, Server
@@ -30,8 +30,8 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def total_seconds(self) -> float:
-        """How long the measuring of one workload takes with three servers."""
-        return 3 * self.rounds * (self.seconds + WARM_UP_SECONDS)
+        """How long the measuring of one workload takes."""
+        return len(SERVERS) * self.rounds * (self.seconds + WARM_UP_SECONDS)
 
 
 WARM_UP_SECONDS = 0.3

@@ -21,6 +21,7 @@ from bench.policies import NAMESPACE_LABELS, comparator_policy, gpu_policy
 from bench.processes import Cores, pinned
 from bench.programs import Programs
 from bench.reviews import NAMESPACE
+from runtime.catalog import POLICIES_PATH
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import wait
 from sandbox.install import Installation, install_chart
@@ -31,7 +32,6 @@ READY_SECONDS = 30.0
 IDLE_PARTS = ("kwok", "scheduler", "controller-manager")
 """Parts that the webhook does not need; they would only disturb the measurement."""
 CONTROL_PLANE = ("apiserver", "etcd")
-POLICIES = "/apis/gpu-tenure.io/v1alpha1/gpupolicies"
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _install(sandbox: Sandbox) -> Installation:
     installation = install_chart(sandbox, {"profile": "enforce"})
     for name in (NAMESPACE, *(door.namespace for door in DOORS)):
         sandbox.api().create_namespace(name, NAMESPACE_LABELS)
-    sandbox.api().create(POLICIES, gpu_policy())
+    sandbox.api().create(POLICIES_PATH, gpu_policy())
     return installation
 
 

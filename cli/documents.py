@@ -111,6 +111,8 @@ def _json_values(text: str) -> list[object] | None:
     except ValueError:
         return None
     _check_depth(value)
+    if "\\u" in text:
+        _check_characters(value)
     return [value]
 
 
@@ -136,6 +138,14 @@ def _check_depth(value: object) -> None:
         if not level:
             return
     raise _TooMuchError(_TOO_DEEP)
+
+
+def _check_characters(value: object) -> None:
+    """Refuses what JSON can escape and no text can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("holds half of a character: a \\ud800 to \\udfff without its partner") from error
 
 
 def _parts(value: object) -> list[object]:

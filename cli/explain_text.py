@@ -46,7 +46,8 @@ def _rows(explanation: Explanation) -> list[tuple[str, Text]]:
         rows += _several("not counted", explanation.uncounted, "yellow")
         return [*rows, *_several("bypass", explanation.bypasses, "yellow")]
     devices = ", ".join(f"{count} x {name}" for name, count in explanation.devices.items())
-    rows.append(("devices", Text(devices or "none that can be read")))
+    if explanation.pod_class is not None:
+        rows.append(("devices", Text(devices or "none that can be read")))
     if explanation.cards not in {"0", *explanation.devices.values()}:
         rows.append(("in whole cards", Text(explanation.cards)))
     rows += _several("not counted", explanation.uncounted, "yellow")

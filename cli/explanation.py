@@ -15,6 +15,7 @@ from cli.templates import CRON_JOB_CONTROLLER, Carried, creator_of, job_of, pods
 from policy.claims import ClaimTemplate
 from policy.devices import Devices, devices_of
 from policy.errors import FieldError, InvalidError
+from policy.keys import BUILT_IN_NAME
 from policy.objects import Namespace, ObjectMeta, Pod
 from policy.resourcequota import namespace_quotas
 from policy.selection import PolicySet
@@ -204,7 +205,11 @@ class _Explainer:
             policy=mutated.policy,
             patch=list(mutated.patch),
             warnings=[*dict.fromkeys((*(mutated.warnings if is_told else ()), *checked.warnings))],
-            reasons=[*dict.fromkeys((*_reasons(mutated), *_reasons(checked), *rights))],
+            reasons=[
+                *dict.fromkeys((*_reasons(mutated), *_reasons(checked), *rights)),
+                *(str(problem) for problem in devices.problems),
+                *self._unselected(mutated.policy),
+            ],
             bypasses=bypass_sentences(carried.pod, self.namespace, admission, is_gpu=asks),
             pod=patched,
         )
@@ -215,6 +220,14 @@ class _Explainer:
         table = self.setting.admission.table
         claimed = claimed_in(self.namespace, pod.spec, self.world, self.setting.admission)
         return devices_of(pod.spec, pod.metadata.annotations, table, claimed)
+
+    def _unselected(self, policy: str | None) -> tuple[str, ...]:
+        """Why a policy that was given is not the one that applied, if that is for want of labels."""
+        if policy != BUILT_IN_NAME or not self.setting.policies.valid:
+            return ()
+        labels = ",".join(f"{key}={value}" for key, value in self.setting.namespace_labels.items())
+        known = f"labels {labels}" if labels else "no labels; give them with --namespace-labels"
+        return (f"no given policy selects namespace {self.namespace} with {known}",)
 
     def _mutate(self, kind: Kind, obj: dict[str, Any], creator: str, path: str) -> Decision:
         """Asks the mutating path."""

@@ -33,51 +33,57 @@ class Output(StrEnum):
     JSON = "json"
 
 
+Pods = Annotated[
+    Path, typer.Option(help="What `kubectl get pods -A -o json` prints; `-` reads it from standard input.")
+]
+PrometheusUrl = Annotated[
+    str, typer.Option(envvar=f"{PREFIX}PROMETHEUS_URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics.")
+]
+At = Annotated[str | None, typer.Option(help="Judge at this time (RFC 3339) instead of now.", metavar="TIME")]
+Policies = Annotated[
+    list[Path] | None, typer.Option(help="GPUPolicy files for pods that carry no terms; may be repeated.")
+]
+Form = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+Intervals = Annotated[
+    list[str] | None,
+    typer.Option(help="Scrape interval of an exporter where it cannot be detected.", metavar="dcgm=5m"),
+]
+Matchers = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A label that series must carry, if one Prometheus serves several.", metavar="cluster=prod"
+    ),
+]
+History = Annotated[
+    str, typer.Option(help="How far back the start of an idle stretch is looked for.", metavar="7d")
+]
+Timeout = Annotated[str, typer.Option(envvar=f"{PREFIX}TIMEOUT", help="Limit of one query.")]
+TokenFile = Annotated[
+    Path | None, typer.Option(envvar=f"{PREFIX}BEARER_TOKEN_FILE", help="File with a token.")
+]
+Username = Annotated[str, typer.Option(envvar=f"{PREFIX}USERNAME", help="User for basic authentication.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(envvar=f"{PREFIX}PASSWORD_FILE", help="File with the password.")
+]
+CaFile = Annotated[Path | None, typer.Option(envvar=f"{PREFIX}CA_FILE", help="Certificates to trust.")]
+Headers = Annotated[list[str] | None, typer.Option(help="A further header.", metavar="X-Scope-OrgID=team")]
+
+
 def judge(  # noqa: PLR0913, PLR0917  one argument per flag
-    pods: Annotated[
-        Path,
-        typer.Option(help="What `kubectl get pods -A -o json` prints; `-` reads it from standard input."),
-    ],
-    prometheus_url: Annotated[
-        str,
-        typer.Option(envvar=f"{PREFIX}PROMETHEUS_URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics."),
-    ],
-    at: Annotated[
-        str | None, typer.Option(help="Judge at this time (RFC 3339) instead of now.", metavar="TIME")
-    ] = None,
-    policy: Annotated[
-        list[Path] | None, typer.Option(help="GPUPolicy files for pods that carry no terms; may be repeated.")
-    ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TABLE,
-    interval: Annotated[
-        list[str] | None,
-        typer.Option(help="Scrape interval of an exporter where it cannot be detected.", metavar="dcgm=5m"),
-    ] = None,
-    matcher: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A label that series must carry, if one Prometheus serves several.", metavar="cluster=prod"
-        ),
-    ] = None,
-    history: Annotated[
-        str, typer.Option(help="How far back the start of an idle stretch is looked for.", metavar="7d")
-    ] = "24h",
-    timeout: Annotated[str, typer.Option(envvar=f"{PREFIX}TIMEOUT", help="Limit of one query.")] = "30s",
-    bearer_token_file: Annotated[
-        Path | None, typer.Option(envvar=f"{PREFIX}BEARER_TOKEN_FILE", help="File with a token.")
-    ] = None,
-    username: Annotated[
-        str, typer.Option(envvar=f"{PREFIX}USERNAME", help="User for basic authentication.")
-    ] = "",
-    password_file: Annotated[
-        Path | None, typer.Option(envvar=f"{PREFIX}PASSWORD_FILE", help="File with the password.")
-    ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option(envvar=f"{PREFIX}CA_FILE", help="Certificates to trust.")
-    ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option(help="A further header.", metavar="X-Scope-OrgID=team")
-    ] = None,
+    pods: Pods,
+    prometheus_url: PrometheusUrl,
+    at: At = None,
+    policy: Policies = None,
+    output: Form = Output.TABLE,
+    interval: Intervals = None,
+    matcher: Matchers = None,
+    history: History = "24h",
+    timeout: Timeout = "30s",
+    bearer_token_file: TokenFile = None,
+    username: Username = "",
+    password_file: PasswordFile = None,
+    ca_file: CaFile = None,
+    header: Headers = None,
 ) -> None:
     """Say of every GPU pod whether it is idle, and how that is known. It never acts.
 

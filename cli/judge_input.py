@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-import yaml
-
+from cli.documents import read_documents
 from cli.podlist import read_bytes, read_pods
 from policy.durations import parse_duration, parse_time
-from policy.errors import FieldError, FormatError
+from policy.errors import FieldError, FormatError, InvalidError
 from policy.selection import PolicySet
 from reaper.criteria import JudgeSettings
 from reaper.dossier import Given, given_terms
@@ -91,17 +90,21 @@ def policies(paths: Sequence[Path], errors: list[FieldError]) -> PolicySet:
     objects: list[Mapping[str, object]] = []
     for path in paths:
         try:
-            documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            errors.append(FieldError("--policy", f"cannot read {path}: {' '.join(str(error).split())}"))
+            documents = read_documents(str(path), path.read_bytes())
+        except OSError as error:
+            errors.append(FieldError("--policy", f"cannot read {path}: {error.strerror}"))
             continue
-        objects += [one for one in documents if isinstance(one, Mapping) and one.get("kind") == "GPUPolicy"]
-        if not any(isinstance(one, Mapping) and one.get("kind") == "GPUPolicy" for one in documents):
+        except InvalidError as error:
+            errors += [FieldError(f"--policy {one.path}", one.message) for one in error.errors]
+            continue
+        found = [one.content for one in documents if one.content["kind"] == "GPUPolicy"]
+        if not found:
             errors.append(FieldError("--policy", f"{path} holds no GPUPolicy"))
-    found = PolicySet.of(objects)
-    for name, broken in found.invalid.items():
+        objects += found
+    policies = PolicySet.of(objects)
+    for name, broken in policies.invalid.items():
         errors += [error.under(f"--policy {name}") for error in broken.errors]
-    return found
+    return policies
 
 
 def pods(path: Path, policies: PolicySet, errors: list[FieldError]) -> list[tuple[GpuPod, Given]]:

@@ -5,8 +5,10 @@ memory of the reaper's libraries and `--help` of one command answers at once.
 """
 
 import importlib
+import importlib.metadata
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -24,10 +26,10 @@ COMMANDS = {
     "sandbox": ("cli.sandbox", "app"),
 }
 
-EPILOG = (
-    "Start with `kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url URL`:"
-    " it only reads, and shows which GPUs of your cluster are idle."
-)
+EPILOG = """Start with this, which only reads and shows which GPUs of your cluster are idle:
+
+kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url URL
+"""
 
 
 def main() -> None:
@@ -54,7 +56,19 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
-def _root() -> None:
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"gpu-tenure {importlib.metadata.version('gpu-tenure')}")
+        raise typer.Exit
+
+
+def _root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Say the version and exit."),
+    ] = False,
+) -> None:
     """Deadlines, idle terms and reclaim for GPU pods on shared Kubernetes clusters."""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cli.setting_flags import FILE, give_flags, parameter
 from reaper.settings import ENV_PREFIX, ReaperSettings
 
 
@@ -22,7 +22,7 @@ def run(*, once: bool, settings_file: Path | None, flags: dict[str, object]) -> 
     from runtime.settings import load
 
     settings = load(ReaperSettings, flags, settings_file, ENV_PREFIX)
-    log.configure(settings.log_format, settings.log_level)
+    log.configure(settings.log_format, settings.log_level, fields={"component": "reaper"})
     try:
         code = run_until_signal(lambda stop: _main(settings, stop, once=once))
     except KubeConfigError as error:
@@ -60,45 +60,20 @@ def reaper(**given: object) -> None:
     Each option may also be a variable of the environment, such as `GPU_TENURE_REAPER_CYCLE`, or a key of the
     settings file, such as `cycle`. A flag wins over a variable, and that over the file.
     """
-    once, file = bool(given.pop("once")), given.pop("settings")
+    once, file = bool(given.pop("once")), given.pop(FILE)
     run(once=once, settings_file=file if isinstance(file, Path) else None, flags=given)
 
 
-def _signature() -> inspect.Signature:
-    """Give every setting its flag: the settings class is the one list of them."""
-    settings = typer.Option("--settings", help="File with settings (YAML, TOML or JSON).", exists=True)
-    once = typer.Option(
-        "--once", help="Run one cycle, then exit: 0 if it was complete, 1 if it held or failed."
-    )
-    own = [
-        _parameter("once", Annotated[bool, once], default=False),
-        _parameter("settings", Annotated[Path | None, settings], default=None),
-    ]
-    return inspect.Signature([*own, *(_flag(name) for name in ReaperSettings.model_fields)])
-
-
-def _flag(name: str) -> inspect.Parameter:
-    field = ReaperSettings.model_fields[name]
-    flag = f"--{name.replace('_', '-')}"
-    example = f", such as {field.examples[0]}" if field.examples else ""
-    shown = "" if field.is_required() else f" [default: {_shown(field.default)}]"
-    text = f"{field.description}{example}.{shown}"
-    if field.annotation is bool:
-        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
-        return _parameter(name, Annotated[bool | None, option], default=None)
-    option = typer.Option(flag, help=text, show_default=False)
-    return _parameter(name, Annotated[str | None, option], default=None)
-
-
-def _shown(default: object) -> str:
-    if isinstance(default, tuple):
-        return ",".join(default)
-    return str(default) if default not in (None, "", {}) else "none"
-
-
-def _parameter(name: str, kind: object, *, default: object) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
-reaper.__signature__ = _signature()  # type: ignore[attr-defined]
-reaper.__annotations__ = {one.name: one.annotation for one in _signature().parameters.values()}
+ONCE = parameter(
+    "once",
+    Annotated[
+        bool,
+        typer.Option(
+            "--once",
+            help="Run one cycle, then exit: 0 if it saw everything, also while paused;"
+            " 1 if anything could not be read, or another reaper leads.",
+        ),
+    ],
+    default=False,
+)
+give_flags(reaper, ReaperSettings, ONCE)

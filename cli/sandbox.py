@@ -1,10 +1,17 @@
 """`gpu-tenure sandbox`: a real control plane on this machine, and the demo; knows not how they are made."""
 
+from __future__ import annotations
+
+import contextlib
 import os
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from sandbox.session import SessionInfo
 
 app = typer.Typer(
     help="A real control plane, Prometheus and Alertmanager on this machine, for playing and for the demo.",
@@ -17,29 +24,25 @@ Kubernetes = Annotated[str, typer.Option(help="Another pinned Kubernetes release
 @app.command()
 def build(kubernetes: Kubernetes = "") -> None:
     """Build the programs into the user's cache; does nothing when they are there."""
-    from sandbox.binaries import BuildError, ensure
+    from sandbox.binaries import ensure
 
-    try:
+    with _told():
         binaries = ensure(dict(os.environ), kubernetes=kubernetes)
-    except BuildError as failure:
-        raise _failed(str(failure)) from None
     typer.echo(f"{len(binaries.paths)} programs are ready")
 
 
 @app.command()
 def up(kubernetes: Kubernetes = "") -> None:
-    """Start a sandbox with three GPU nodes in the background, and say which KUBECONFIG to use."""
-    from sandbox.binaries import BuildError
+    """Start a sandbox with three GPU nodes in the background, and say how to use it.
+
+    `eval "$(gpu-tenure sandbox up)"` makes it the cluster of this shell.
+    """
     from sandbox.cluster import SandboxOptions
-    from sandbox.session import SessionError
     from sandbox.session import up as start
 
-    try:
+    with _told():
         info = start(SandboxOptions(kubernetes=kubernetes))
-    except (SessionError, BuildError, TimeoutError) as failure:
-        raise _failed(str(failure)) from None
-    typer.echo(f"export KUBECONFIG={info.kubeconfig}")
-    typer.echo(f"Prometheus {info.prometheus_url}, Alertmanager {info.alertmanager_url}", err=True)
+    _show(info)
     typer.echo("End it with: gpu-tenure sandbox down", err=True)
 
 
@@ -50,11 +53,9 @@ def status() -> None:
 
     info = look(dict(os.environ))
     if info is None:
-        typer.echo("no sandbox is up; start one with: gpu-tenure sandbox up")
+        typer.echo("no sandbox is up; start one with: gpu-tenure sandbox up", err=True)
         raise typer.Exit(1)
-    typer.echo(f"export KUBECONFIG={info.kubeconfig}")
-    for name, url in (("API server", info.api_url), ("Prometheus", info.prometheus_url)):
-        typer.echo(f"{name} {url}", err=True)
+    _show(info)
 
 
 @app.command()
@@ -62,10 +63,8 @@ def down() -> None:
     """End the sandbox that `up` started, with everything it holds."""
     from sandbox.session import down as end
 
-    try:
+    with _told():
         ended = end(dict(os.environ))
-    except TimeoutError as failure:
-        raise _failed(str(failure)) from None
     typer.echo("the sandbox has ended" if ended else "no sandbox was up")
 
 
@@ -74,18 +73,45 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running until Ctrl-C.")] = False,
 ) -> None:
     """Show the main job from nothing, with incidents; exit code 1 if anything ends other than expected."""
-    from sandbox.binaries import BuildError
     from sandbox.demo.story import tell
 
-    try:
+    with _told():
         as_expected = tell(keep=keep)
-    except (BuildError, TimeoutError) as failure:
-        raise _failed(str(failure)) from None
-    except KeyboardInterrupt:
-        sys.exit(130)
     raise typer.Exit(0 if as_expected else 1)
 
 
-def _failed(sentence: str) -> typer.Exit:
-    typer.echo(f"error: {sentence}", err=True)
-    return typer.Exit(1)
+def _show(info: SessionInfo) -> None:
+    """Lines for the shell to standard output, those for people to standard error."""
+    from sandbox.session import exports
+
+    for line in exports(info.kubeconfig, info.folder):
+        typer.echo(line)
+    parts = {
+        "API server": info.api_url,
+        "Prometheus": info.prometheus_url,
+        "Alertmanager": info.alertmanager_url,
+    }
+    for name, url in parts.items():
+        typer.echo(f"{name} {url}", err=True)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Turns what can go wrong on a machine into one `error: …` and exit code 1, and Ctrl-C into 130."""
+    from sandbox.api import ApiError
+    from sandbox.binaries import BuildError
+    from sandbox.children import ChildError
+    from sandbox.cluster import CommandError
+    from sandbox.recipes import RecipeError
+    from sandbox.session import SessionError
+
+    try:
+        yield
+    except RecipeError as failure:
+        typer.echo(f"error: {failure}", err=True)
+        raise typer.Exit(2) from None
+    except (ApiError, BuildError, ChildError, CommandError, SessionError, TimeoutError) as failure:
+        typer.echo(f"error: {failure}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -28,6 +29,8 @@ ORDER = list(STYLES)
 BAR_WIDTH = 24
 WIDE = 120
 NOTHING = "\N{EN DASH}"
+# Of a device, what tells it apart: JSON has it in full.
+IDENTIFIER = re.compile(r"\b((?:GPU|MIG)-[0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Column(Struct, frozen=True):
@@ -62,7 +65,9 @@ def verdict_table(judged: Sequence[Judged], observation: Observation, width: int
     end = Padding(summary(judged, observation), (0, 0, 1, 0))
     if not observation.complete:
         return end
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
+    )
     columns = [column for column in COLUMNS if width >= WIDE or column.always]
     for column in columns:
         table.add_column(column.title, justify=column.justify, overflow="fold", ratio=column.ratio)
@@ -106,7 +111,8 @@ def _row(one: Judged, now: datetime, *, wide: bool) -> dict[str, RenderableType]
     idle, action = verdict.idle_since, "exempt" if terms.exempt else terms.action.value
     known = Text("" if verdict.kind is VerdictKind.IDLE else verdict.reason.value, style)
     if wide or verdict.kind is VerdictKind.IDLE:
-        known.append(": " if known else "").append(verdict.sentence or REASONS[verdict.reason], "default")
+        sentence = IDENTIFIER.sub(r"\1…", verdict.sentence or REASONS[verdict.reason])
+        known.append(": " if known else "").append(sentence, "default")
     return {
         "NAMESPACE": pod.namespace,
         "POD": pod.name,
@@ -120,10 +126,16 @@ def _row(one: Judged, now: datetime, *, wide: bool) -> dict[str, RenderableType]
     }
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _totals(judged: Sequence[Judged]) -> RenderableType:
-    held = sum(_devices(one) for one in judged if one.verdict.kind is not VerdictKind.SKIPPED)
+    looked_at = [one for one in judged if one.verdict.kind is not VerdictKind.SKIPPED]
+    held = sum(map(_devices, looked_at))
     seen = sum(one.verdict.evidence.devices_seen for one in judged)
-    text = Text.assemble((f"{held} devices in {len(judged)} pods", "bold"), f", {seen} seen in Prometheus:  ")
+    held_by = f"{_count(held, 'device')} in {_count(len(looked_at), 'pod')}"
+    text = Text.assemble((held_by, "bold"), f", {seen} seen in Prometheus:  ")
     for kind in (VerdictKind.ACTIVE, VerdictKind.IDLE, VerdictKind.UNKNOWN, VerdictKind.SKIPPED):
         of_kind = [one for one in judged if one.verdict.kind is kind]
         if of_kind:

@@ -18,7 +18,7 @@ _ANYTHING: Final = ".*"
 
 
 def name_test(rules: Sequence[ResourceRule], variable: str = "name") -> str:
-    """Whether a variable is a name of the table, as a CEL expression; every row must match `/` somewhere.
+    """Whether a variable with a `/`, as all names of devices have, is one of the table; a CEL expression.
 
     Rows hold in their order: what a row takes out, no later row brings back.
     """
@@ -29,7 +29,7 @@ def name_test(rules: Sequence[ResourceRule], variable: str = "name") -> str:
             expression = f"!({tests}) && (\n{expression or 'false'})"
         else:
             expression = f"{tests} ||\n{expression}" if expression else tests
-    return f"{variable}.contains('/') && ({expression})"
+    return expression
 
 
 def _runs(rules: Iterable[ResourceRule]) -> list[tuple[bool, list[ResourceRule]]]:

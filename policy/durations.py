@@ -12,6 +12,8 @@ from policy.errors import FormatError
 
 MAX_SECONDS: Final = 10 * 365 * 86_400
 """No duration is longer than ten years of 365 days."""
+LAST_TIME: Final = datetime(9899, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""Times end before datetime does, so that durations can be added to any: anybody may write one on a pod."""
 
 _UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION: Final = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
@@ -94,6 +96,8 @@ def duration_of(seconds: int) -> Duration:
 def parse_time(text: str) -> datetime:
     """Reads an RFC 3339 time, with or without fraction and offset, as an aware UTC datetime.
 
+    A time later than LAST_TIME is read as that.
+
     Raises:
         FormatError: the text is no such time, or outside of the years 1 to 9999.
     """
@@ -108,7 +112,7 @@ def parse_time(text: str) -> datetime:
     microsecond = int(((fraction or "") + "000000")[:6])
     try:
         local = datetime(year, month, day, hour, minute, second, microsecond, tzinfo=timezone(offset))
-        return local.astimezone(UTC)
+        return min(local.astimezone(UTC), LAST_TIME)
     except (ValueError, OverflowError) as error:
         raise FormatError("must be a time such as 2026-01-31T09:30:00Z") from error
 

@@ -79,7 +79,9 @@ class ResourceTable:
         return sum((self.weight_of(name) * count for name, count in counts.items()), Fraction(0))
 
     def _look_up(self, name: str) -> Known | None:
-        """Tries the rows."""
+        """Tries the rows; a name without a domain is Kubernetes' own, and no device's."""
+        if "/" not in name:
+            return None
         for pattern, rule in self._compiled:
             match = pattern.fullmatch(name)
             if match is not None:

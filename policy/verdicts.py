@@ -41,6 +41,7 @@ class Reason(StrEnum):
     UNSUPPORTED_SOURCE = "UnsupportedSource"
     TOO_YOUNG = "TooYoung"
     NOT_STARTED = "NotStarted"
+    CLOCKS_DIFFER = "ClocksDiffer"
     PROMETHEUS_UNAVAILABLE = "PrometheusUnavailable"
     PARTIAL_ANSWER = "PartialAnswer"
     GARBAGE_ANSWER = "GarbageAnswer"
@@ -62,7 +63,6 @@ class Reason(StrEnum):
     WARN_ONLY = "WarnOnly"
     PEER_NOT_IDLE = "PeerNotIdle"
     OWNER_RECREATES = "OwnerRecreates"
-    OWNER_UNKNOWN = "OwnerUnknown"
     NOT_CONFIRMED = "NotConfirmed"
     WITHIN_GRACE = "WithinGrace"
     PAUSED = "Paused"
@@ -97,6 +97,7 @@ REASONS: Final[dict[Reason, str]] = {
     Reason.UNSUPPORTED_SOURCE: "No metrics source is known for these devices.",
     Reason.TOO_YOUNG: "A container has run for less than the window and the warm-up.",
     Reason.NOT_STARTED: "A container that holds devices is not running.",
+    Reason.CLOCKS_DIFFER: "Clocks differ, so that nobody can tell which time the data are about.",
     Reason.PROMETHEUS_UNAVAILABLE: "Prometheus did not answer.",
     Reason.PARTIAL_ANSWER: "Prometheus answered only in part.",
     Reason.GARBAGE_ANSWER: "Prometheus answered something that cannot be read.",
@@ -116,7 +117,6 @@ REASONS: Final[dict[Reason, str]] = {
     Reason.WARN_ONLY: "Policy or profile allow warning only.",
     Reason.PEER_NOT_IDLE: "Another GPU pod of the same owner is not idle.",
     Reason.OWNER_RECREATES: "The owner recreates its pods, and was acted on already.",
-    Reason.OWNER_UNKNOWN: "The owner of the pod cannot be told.",
     Reason.NOT_CONFIRMED: "The pod has not been idle in enough cycles in a row.",
     Reason.WITHIN_GRACE: "A warning was given, and its time has not come.",
     Reason.PAUSED: "Warnings and actions are paused.",

@@ -20,6 +20,9 @@ EVICTION_SECONDS = 20.0
 
 STALE_BUDGET_SECONDS = 10.0
 
+TOO_MANY = "more than 1000 annotations"
+"""Words of the guard that bounds the reaper's writes; its answer names no field."""
+
 
 class Written(StrEnum):
     """What came of a write on a pod; `held` is a dry run's, `full` a pod's whose annotations have no room."""
@@ -130,7 +133,7 @@ def written_of(error: ApiError) -> Written:
         return Written.FAILED
     # A pod of another UID is refused with 422 too: the precondition names the field.
     fields = {cause.field or "" for cause in error.causes}
-    if any(field.startswith("metadata.annotations") for field in fields):
+    if TOO_MANY in error.message or any(field.startswith("metadata.annotations") for field in fields):
         return Written.FULL
     return Written.GONE if any(field == "metadata.uid" for field in fields) else Written.FAILED
 

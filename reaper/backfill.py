@@ -1,7 +1,4 @@
-"""Decides which pods that were admitted without terms get them now.
-
-Must not know verdicts or how labels are written.
-"""
+"""Decides which pods admitted without terms get them now; knows no verdicts and writes no labels."""
 
 from __future__ import annotations
 

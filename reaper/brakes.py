@@ -16,7 +16,7 @@ from reaper.limits import BrakeLimits
 
 
 class Condition(StrEnum):
-    """Why a brake is engaged; also the label of its metric."""
+    """Why a brake is engaged."""
 
     TURNED_IDLE = "TurnedIdle"
     UNKNOWN = "Unknown"

@@ -1,7 +1,4 @@
-"""Chooses among due candidates within the limits.
-
-Must not know why a candidate is due or how it is acted on.
-"""
+"""Chooses among due candidates within the limits; must not know why one is due or how it is acted on."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from reaper.limits import Limits
-from reaper.records import Record, devices_taken
+from reaper.records import Record, by_owner, devices_taken, other_actions
 from reaper.subjects import Group
 
 
@@ -72,9 +69,14 @@ def choose(
     taken: list[Group] = []
     left: list[tuple[Group, str]] = []
     per_namespace: Counter[str] = Counter()
+    per_owner = _earlier(candidates, records, limits, now)
     full = False
     for group in ordered(candidates, now):
-        namespace = group.root.namespace
+        namespace, owner = group.root.namespace, group.root.uid
+        if per_owner[owner] >= limits.actions_per_owner:
+            # Before the device limit: what its owner holds back must not keep others waiting.
+            left.append((group, f"{limits.actions_per_owner} actions on this owner"))
+            continue
         full = full or spent + group.devices > budget
         if full:
             left.append((group, f"{spent} of {budget} devices are taken within {limits.device_seconds} s"))
@@ -85,5 +87,20 @@ def choose(
         else:
             taken.append(group)
             per_namespace[namespace] += 1
+            per_owner[owner] += 1
             spent += group.devices
     return Choice(tuple(taken), tuple(left))
+
+
+def _earlier(
+    candidates: Iterable[Group], records: Collection[Record], limits: Limits, now: datetime
+) -> Counter[str]:
+    """Counts the actions on each candidate's owner that are not its own, by UID of the owner."""
+    since = now - timedelta(seconds=limits.owner_seconds)
+    of_owners = by_owner(records)
+    return Counter(
+        {
+            group.root.uid: other_actions(of_owners.get(group.root.uid, []), group.uids, since)
+            for group in candidates
+        }
+    )

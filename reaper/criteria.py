@@ -1,4 +1,4 @@
-"""The numbers that judging rests on, with their defaults; every one is a setting."""
+"""The numbers that judging rests on, with their defaults; every one is a setting; judges nothing."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ class JudgeSettings(Struct, frozen=True):
             raise ValueError("coverage: must be between 0.5 and 1")
         if self.windows < 1:
             raise ValueError("windows: must be at least 1")
+        known = [source.name for source in SOURCES]
         for name, seconds in self.intervals.items():
-            if name not in {source.name for source in SOURCES}:
-                raise ValueError(f"intervals: no source is named {name!r}")
+            if name not in known:
+                raise ValueError(f"intervals: no source is named {name!r}; there are {', '.join(known)}")
             if not 0 < seconds <= 300:
                 raise ValueError("intervals: must be above 0 and at most 300 seconds")
         for name in self.matchers:

@@ -1,7 +1,4 @@
-"""One cycle: observe, judge, plan, look again, act, report.
-
-Must not know when it runs or what is behind its ports.
-"""
+"""One cycle: observe, judge, plan, re-check, act, report; knows not when, nor what is behind its ports."""
 
 from __future__ import annotations
 
@@ -166,7 +163,12 @@ class Cycle:
         quiet_until: datetime | None,
         now: datetime,
     ) -> Situation:
-        weighed = [one for one in subjects if one.verdict is not None and one.skip is None]
+        # A pod that waits for a node holds nothing, and anybody can make any number of them.
+        weighed = [
+            one
+            for one in subjects
+            if one.verdict is not None and one.skip is None and one.pod.node is not None
+        ]
         sample = Sample(
             at=now,
             judged=sum(one.devices for one in weighed),

@@ -1,7 +1,4 @@
-"""Carries out a plan's actions: look again, write the record, evict, complete the record, tell.
-
-Decides nothing.
-"""
+"""Carries out a plan's actions: look again, record, evict, complete the record, tell; decides nothing."""
 
 from __future__ import annotations
 
@@ -137,7 +134,7 @@ class Evictor:
         self._memory.reclaimed += member.devices
         metrics.RECLAIMED.inc(0 if self._reporter.dry_run else member.devices)
         await self._complete(record, Phase.ACCEPTED, "the eviction was accepted", now)
-        contact = str(member.policy.contact) or self._contact
+        contact = member.contact(self._contact)
         mark = member.mark or Mark(now)
         text = messages.evicted(member, mark, contact, now)
         await self._reporter.event(member.pod, EventReason.EVICTED, text)

@@ -1,13 +1,11 @@
-"""Carries out a plan's changes of warnings, snoozes and missing terms, and tells the pods' users.
-
-Decides nothing.
-"""
+"""Carries out a plan's changes of warnings, snoozes and missing terms, and tells users; decides nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
 
+from policy.durations import format_time
 from policy.keys import Annotation
 from policy.verdicts import Reason
 from reaper import messages, metrics
@@ -82,10 +80,6 @@ class Marker:
             if written is Written.WRITTEN:
                 self._reporter.line("terms written", backfill.subject, terms=backfill.labels)
 
-    def contact_of(self, subject: Subject) -> str:
-        """Gives whom to ask about a pod."""
-        return str(subject.policy.contact) or self._contact
-
     async def _write(self, subject: Subject, mark: Mark | None, now: datetime) -> Written:
         uid = subject.pod.uid
         written = Written.HELD
@@ -101,7 +95,7 @@ class Marker:
     async def _tell(self, step: Step, written: Written, now: datetime) -> None:
         fields: dict[str, str] = {}
         if step.mark is not None and step.mark.reclaim_at is not None:
-            fields["reclaim_at"] = f"{step.mark.reclaim_at:%Y-%m-%dT%H:%M:%SZ}"
+            fields["reclaim_at"] = format_time(step.mark.reclaim_at)
         if step.reason is not None and step.change is not Change.WARN:
             fields["because"] = step.reason.value
         self._reporter.line(SAID[step.change], step.subject, **fields)
@@ -111,7 +105,7 @@ class Marker:
             await self._reporter.event(step.subject.pod, reason, text, normal=normal)
 
     def _note(self, step: Step, written: Written, now: datetime) -> tuple[EventReason, str, bool] | None:
-        subject, mark, contact = step.subject, step.mark, self.contact_of(step.subject)
+        subject, mark, contact = step.subject, step.mark, step.subject.contact(self._contact)
         before = subject.mark
         if step.change is Change.WARN and mark is not None:
             if written is Written.FULL:

@@ -4,7 +4,7 @@ Three annotations carry it, so that a new process forgets nothing:
 
 | idle-since | warned-uid | reclaim-at | means |
 |---|---|---|---|
-| set | - | - | seen Idle by a run of `--once`; the next run may warn |
+| set | - | - | seen Idle by a run of `--once`, or while snoozed; the next cycle may warn |
 | set | this pod's | - | warned; nothing will be done to the pod |
 | set | this pod's | set | warned; the action is due at `reclaim-at` |
 
@@ -27,6 +27,7 @@ from reaper.evidence import Verdict
 from reaper.pods import GpuPod
 
 CLOCK_SKEW = timedelta(minutes=5)
+"""The reaper's clock may be behind the API server's."""
 
 
 class Mark(Struct, frozen=True):

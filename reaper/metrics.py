@@ -27,7 +27,7 @@ ACTIONS = Counter(
     "gpu_tenure_reaper_actions_total", "Pods acted on, by action and result.", ["action", "result"]
 )
 SPARED = Counter(
-    "gpu_tenure_reaper_spared_total",
+    "gpu_tenure_reaper_spared_actions_total",
     "Actions that the check right before them stopped, by reason.",
     ["reason"],
 )

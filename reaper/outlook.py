@@ -1,7 +1,4 @@
-"""Decides what the verdicts of one group of pods lead to.
-
-Must not know other groups, limits of the cycle or a clock.
-"""
+"""Decides what the verdicts of one group lead to; must not know other groups, cycle limits or a clock."""
 
 from __future__ import annotations
 
@@ -119,7 +116,7 @@ def _decide(member: Subject, scene: _Scene) -> Outlook:
         )
     mark = member.mark if member.mark is not None and _continues(member, member.mark) else None
     if scene.common.snoozed_until is not None:
-        return _snoozed(member, mark, scene.common.snoozed_until)
+        return _snoozed(member, mark, scene.common.snoozed_until, scene)
     if scene.common.ceiling is Action.OBSERVE:
         return left_alone(member, Reason.OBSERVE_ONLY)
     if mark is None or not mark.warned:
@@ -148,8 +145,11 @@ def _state(subject: Subject) -> str:
     return f"{verdict.kind.value} ({verdict.reason.value})" if verdict else "not judged"
 
 
-def _snoozed(member: Subject, mark: Mark | None, until: datetime) -> Outlook:
+def _snoozed(member: Subject, mark: Mark | None, until: datetime, scene: _Scene) -> Outlook:
     skip = Skip(member, Reason.SNOOZED, f"kept until {until:%Y-%m-%d %H:%MZ}")
+    if mark is None and scene.common.ceiling is not Action.OBSERVE:
+        # A snooze is bounded by the start of its stretch, which the metrics forget sooner than that.
+        return Outlook(Step(Change.SIGHT, member, _sighting(member, scene.now)), skip)
     if mark is None or mark.reclaim_at is None or mark.reclaim_at >= until:
         return Outlook(None, skip)
     moved = Mark(mark.idle_since, reclaim_at=until)
@@ -160,9 +160,7 @@ def _unwarned(member: Subject, sighting: Mark | None, terms: Terms, scene: _Scen
     since = _idle_since(member, scene.now)
     once = scene.situation.once
     if sighting is None and (once or member.streak < scene.limits.idle_verdicts):
-        # A sighting is told from a copied one by not being older than its pod.
-        seen = Mark(max(since, member.pod.created), warned=False)
-        step = Step(Change.SIGHT, member, seen) if once else None
+        step = Step(Change.SIGHT, member, _sighting(member, scene.now)) if once else None
         return Outlook(step, Skip(member, Reason.NOT_CONFIRMED))
     reclaim_at = None
     if scene.common.ceiling is Action.EVICT:
@@ -194,6 +192,11 @@ def _waiting(member: Subject, reclaim_at: datetime | None, scene: _Scene) -> Ski
     if reclaim_at is not None:
         return Skip(member, Reason.WITHIN_GRACE, f"until {reclaim_at:%Y-%m-%d %H:%MZ}")
     return Skip(member, Reason.OWNER_RECREATES if scene.common.recreates else Reason.WARN_ONLY)
+
+
+def _sighting(member: Subject, now: datetime) -> Mark:
+    """Gives the mark of a pod seen Idle; it is told from a copied one by not being older than its pod."""
+    return Mark(max(_idle_since(member, now), member.pod.created), warned=False)
 
 
 def _idle_since(member: Subject, now: datetime) -> datetime:

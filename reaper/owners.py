@@ -8,20 +8,25 @@ different owners, and an unread ReplicaSet counts as a run, which protects more 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
+from urllib.parse import quote
 
 from msgspec import Struct
 
-from policy.objects import OwnerReference
+from policy.objects import ObjectMeta, OwnerReference
 from reaper.pods import GpuPod
 from runtime.kube import ApiError, ApiUnreachable, KubePort
 
+API_VERSION: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+", re.ASCII)
 LONGEST_CHAIN = 8
 AT_A_TIME = 8
 FRESH = timedelta(minutes=30)
 NEVER_ACTED_ON = frozenset({("apps", "DaemonSet"), ("", "Node")})
+MIRROR = "kubernetes.io/config.mirror"
+"""The annotation of a static pod's mirror; a kubelet removes one that it has no file of."""
 
 
 class Root(Struct, frozen=True):
@@ -72,13 +77,8 @@ class OwnersPort(Protocol):
         ...
 
 
-class _Metadata(Struct, frozen=True, rename="camel"):
-    uid: str = ""
-    owner_references: list[OwnerReference] | None = None
-
-
 class _Object(Struct, frozen=True):
-    metadata: _Metadata = _Metadata()
+    metadata: ObjectMeta = ObjectMeta()
 
 
 class _ApiResource(Struct, frozen=True):
@@ -96,9 +96,9 @@ def root_of_pod(pod: GpuPod) -> Root:
     return Root("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
-def controller_of(references: Collection[OwnerReference] | None) -> OwnerReference | None:
-    """Gives the reference that controls; None if none does."""
-    return next((reference for reference in references or () if reference.controller), None)
+def _pretends_to_be_static(pod: GpuPod) -> bool:
+    """True if a pod names a node as its controller without being the mirror of a static pod."""
+    return pod.owner is not None and pod.owner.kind == "Node" and MIRROR not in pod.annotations
 
 
 class OwnerResolver:
@@ -106,12 +106,13 @@ class OwnerResolver:
 
     def __init__(self, client: KubePort) -> None:
         self._client = client
-        self._above: dict[str, tuple[datetime, OwnerReference | None]] = {}
-        self._resources: dict[str, dict[str, _ApiResource]] = {}
+        # By all that a reference says: anybody may write a reference with the UID of somebody else's owner.
+        self._above: dict[Root, tuple[datetime, OwnerReference | None]] = {}
+        self._resources: dict[str, tuple[datetime, dict[str, _ApiResource]]] = {}
 
     async def roots(self, pods: Collection[GpuPod], now: datetime) -> Mapping[str, Root]:
         """Gives the root of each pod by pod UID; raises OwnersUnreadableError."""
-        self._above = {uid: known for uid, known in self._above.items() if now - known[0] < FRESH}
+        self._above = {owner: known for owner, known in self._above.items() if now - known[0] < FRESH}
         free = asyncio.Semaphore(AT_A_TIME)
 
         async def find(pod: GpuPod) -> Root:
@@ -125,7 +126,7 @@ class OwnerResolver:
 
     async def _root(self, pod: GpuPod, now: datetime) -> Root:
         root = root_of_pod(pod)
-        reference = pod.owner
+        reference = None if _pretends_to_be_static(pod) else pod.owner
         for _ in range(LONGEST_CHAIN):
             if reference is None:
                 break
@@ -136,18 +137,21 @@ class OwnerResolver:
         return root
 
     async def _controller_of(self, owner: Root, now: datetime) -> OwnerReference | None:
-        known = self._above.get(owner.uid)
+        known = self._above.get(owner)
         if known is None:
-            known = (now, await self._read(owner))
-            self._above[owner.uid] = known
+            known = (now, await self._read(owner, now))
+            self._above[owner] = known
         return known[1]
 
-    async def _read(self, owner: Root) -> OwnerReference | None:
+    async def _read(self, owner: Root, now: datetime) -> OwnerReference | None:
+        if API_VERSION.fullmatch(owner.api_version) is None:
+            return None
         try:
-            resource = (await self._resources_of(owner.api_version)).get(owner.kind)
+            resource = (await self._resources_of(owner.api_version, now)).get(owner.kind)
             if resource is None or not resource.namespaced:
                 return None
-            path = f"{_base(owner.api_version)}/namespaces/{owner.namespace}/{resource.name}/{owner.name}"
+            name = quote(owner.name, safe="")
+            path = f"{_base(owner.api_version)}/namespaces/{owner.namespace}/{resource.name}/{name}"
             found = await self._client.get(path, _Object)
         except ApiError as error:
             if error.status in {403, 404}:
@@ -156,15 +160,24 @@ class OwnerResolver:
         except ApiUnreachable as error:
             raise OwnersUnreadableError(f"{owner}: {error}") from error
         # A reference to another object of that name proves nothing about what is above it.
-        return controller_of(found.metadata.owner_references) if found.metadata.uid == owner.uid else None
+        return found.metadata.controller if found.metadata.uid == owner.uid else None
 
-    async def _resources_of(self, api_version: str) -> dict[str, _ApiResource]:
+    async def _resources_of(self, api_version: str, now: datetime) -> dict[str, _ApiResource]:
         known = self._resources.get(api_version)
-        if known is None:
-            listed = await self._client.get(_base(api_version), _ApiResources)
-            known = {one.kind: one for one in listed.resources or () if "/" not in one.name}
+        if known is None or now - known[0] >= FRESH:
+            known = (now, await self._discover(api_version))
             self._resources[api_version] = known
-        return known
+        return known[1]
+
+    async def _discover(self, api_version: str) -> dict[str, _ApiResource]:
+        try:
+            listed = await self._client.get(_base(api_version), _ApiResources)
+        except (ApiError, ApiUnreachable) as error:
+            # Anybody can name a group behind an aggregated API that is down: nobody else waits for it.
+            if "." in api_version and not (isinstance(error, ApiError) and error.status < 500):
+                return {}
+            raise
+        return {one.kind: one for one in listed.resources or () if "/" not in one.name}
 
 
 def _base(api_version: str) -> str:

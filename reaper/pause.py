@@ -16,6 +16,7 @@ from msgspec import Struct
 from policy.durations import format_time, parse_time
 from policy.errors import FormatError
 from policy.keys import OWN_NAMESPACE
+from reaper.clocks import TOLERANCE_SECONDS, disagreement, server_time
 from runtime.kube import MERGE_PATCH, ApiError, ApiUnreachable, KubePort
 
 CONFIG_MAP = "gpu-tenure-pause"
@@ -107,8 +108,8 @@ def _changed_at(metadata: _Metadata) -> datetime | None:
     return max(times, default=None)
 
 
-async def read_pause(client: KubePort, now: datetime) -> Pause:
-    """Asks the API server for the switch; missing and unreadable count as paused."""
+async def read_pause(client: KubePort, now: datetime, tolerance_seconds: float = TOLERANCE_SECONDS) -> Pause:
+    """Asks the API server for the switch; missing and unreadable count as paused, and so do wrong clocks."""
     try:
         answer = await client.request("GET", PATH)
     except ApiError as error:
@@ -116,7 +117,8 @@ async def read_pause(client: KubePort, now: datetime) -> Pause:
         return Pause(paused=True, reason=f"ConfigMap {OWN_NAMESPACE}/{CONFIG_MAP} {why}")
     except ApiUnreachable as error:
         return Pause(paused=True, reason=f"ConfigMap {OWN_NAMESPACE}/{CONFIG_MAP} cannot be read: {error}")
-    return parse_pause(answer.body, now)
+    wrong = disagreement("the API server", server_time(answer.headers), now, tolerance_seconds)
+    return Pause(paused=True, reason=wrong) if wrong else parse_pause(answer.body, now)
 
 
 def paused_data(reason: str, until: datetime | None) -> dict[str, str | None]:

@@ -1,7 +1,4 @@
-"""Everything a cycle asks of the world, in one place.
-
-The composition root fills it, tests fill it with fakes.
-"""
+"""Everything a cycle asks of the world, in one place; must not know who fills it, the real world or fakes."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from requests.auth import HTTPBasicAuth
 
 from policy.verdicts import Reason
+from reaper.clocks import server_time
 
 CHUNK_BYTES: Final = 1 << 16
 MAX_BODY_BYTES: Final = 256 << 20
@@ -123,9 +124,14 @@ class _FormSession(requests.Session):
 
 
 class HttpPrometheus:
-    """The adapter over prometheus-api-client: the only place that knows the library; for one event loop."""
+    """The adapter over prometheus-api-client: the only place that knows the library; for one event loop.
+
+    Attributes:
+        answered_at: What Prometheus' clock showed at its last answer; None if it has not said.
+    """
 
     def __init__(self, options: PrometheusOptions, monotonic: Callable[[], float]) -> None:
+        self.answered_at: datetime | None = None
         self._options = options
         self._monotonic = monotonic
         self._threads = ThreadPoolExecutor(options.concurrency, "prometheus")
@@ -197,6 +203,7 @@ class HttpPrometheus:
             # An answer that was not read to its end holds its connection.
             response.close()
             raise
+        self.answered_at = server_time(response.headers)
         response.raw = urllib3.HTTPResponse(io.BytesIO(body), preload_content=False)
         return response
 

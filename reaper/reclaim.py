@@ -1,7 +1,4 @@
-"""Makes the GPUReclaim of one action from its subject, and settles records left open.
-
-Must not know how they are stored.
-"""
+"""Makes the GPUReclaim of one action, and settles records left open; must not know how they are stored."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from policy.durations import format_time, parse_time
-from policy.errors import FormatError
 from policy.keys import API_VERSION
 from runtime.kube import MERGE_PATCH, ApiError, KubePort
+from runtime.listing import Reader, read_list
 
 KIND = "GPUReclaim"
 PLURAL = "gpureclaims"
@@ -109,30 +109,19 @@ class _Object(Struct, frozen=True):
     status: _Status | None = None
 
 
-class _ListMetadata(Struct, frozen=True):
-    continue_token: str | None = msgspec.field(default=None, name="continue")
-
-
-class _ListPage(Struct, frozen=True):
-    items: list[msgspec.Raw]
-    metadata: _ListMetadata = _ListMetadata()
-
-
 def record_name(uid: str) -> str:
     """Gives the name of the record of a pod."""
     return f"pod-{uid}"
 
 
-def parse_record(raw: msgspec.Raw | bytes) -> Record | None:
-    """Reads a GPUReclaim; None if it is not one of ours in shape."""
-    try:
-        found = msgspec.json.decode(raw, type=_Object)
-        decided_at = parse_time(found.spec.decided_at)
-        status = found.status or _Status()
-        completed_at = parse_time(status.completed_at) if status.completed_at else None
-        phase = Phase(status.phase or Phase.PLANNED)
-    except (msgspec.DecodeError, FormatError, ValueError):
-        return None
+def parse_record(raw: msgspec.Raw | bytes) -> Record:
+    """Reads a GPUReclaim.
+
+    Raises:
+        ValueError: it is not one of ours in shape (msgspec.DecodeError: or not JSON of that form).
+    """
+    found = msgspec.json.decode(raw, type=_Object)
+    status = found.status or _Status()
     return Record(
         namespace=found.metadata.namespace,
         name=found.metadata.name,
@@ -140,9 +129,9 @@ def parse_record(raw: msgspec.Raw | bytes) -> Record | None:
         pod_uid=found.spec.pod.uid,
         owner_uid=found.spec.owner.uid,
         devices=found.spec.devices,
-        decided_at=decided_at,
-        phase=phase,
-        completed_at=completed_at,
+        decided_at=parse_time(found.spec.decided_at),
+        phase=Phase(status.phase or Phase.PLANNED),
+        completed_at=parse_time(status.completed_at) if status.completed_at else None,
         message=status.message or "",
     )
 
@@ -198,21 +187,12 @@ class RecordStore:
     def __init__(self, client: KubePort, page: int = 500) -> None:
         self._client = client
         self._page = page
+        self._reader = Reader(ALL, parse_record)
 
     async def fetch(self) -> Collection[Record]:
         """Gives all records; raises ApiError and ApiUnreachable."""
-        found: list[Record] = []
-        token = ""
-        while True:
-            query: dict[str, str | int | bool] = {"limit": self._page}
-            if token:
-                query["continue"] = token
-            answer = await self._client.request("GET", ALL, query=query)
-            page = answer.decode(_ListPage)
-            found.extend(record for record in map(parse_record, page.items) if record is not None)
-            token = page.metadata.continue_token or ""
-            if not token:
-                return found
+        _, entries = await read_list(self._client, self._reader, {}, self._page)
+        return [entry.value for entry in entries.values()]
 
     async def begin(self, record: Record, spec: Mapping[str, Any]) -> Record:
         """Writes a record before the action; gives the existing one if there is one."""
@@ -228,10 +208,10 @@ class RecordStore:
             if error.reason != "AlreadyExists":
                 raise
             answer = await self._client.request("GET", _path(record))
-            existing = parse_record(answer.body)
-            if existing is None:
-                raise
-            return existing
+            try:
+                return parse_record(answer.body)
+            except (msgspec.DecodeError, ValueError) as unreadable:
+                raise error from unreadable
         return record
 
     async def complete(self, record: Record, phase: Phase, message: str, now: datetime) -> Record:

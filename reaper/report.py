@@ -1,7 +1,4 @@
-"""Tells people what changed: one log line per change, Events on pods, metrics.
-
-Decides nothing and writes on no pod.
-"""
+"""Tells people what changed: a log line per change, Events, metrics; decides nothing and writes on no pod."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import structlog
 
+from policy.durations import format_time
 from policy.verdicts import Reason, VerdictKind
 from reaper import metrics
 from reaper.evidence import Verdict
@@ -101,7 +99,6 @@ class Reporter:
             for gone in set(self._holds) - set(reasons):
                 log.info("reaper holds no longer", reason=gone)
         self._holds = reasons
-        metrics.PAUSED.set(Reason.PAUSED.value in reasons)
         metrics.BRAKE.set(Reason.BRAKE.value in reasons)
 
     def verdicts(self, subjects: Collection[Subject], skips: Mapping[str, Skip]) -> None:
@@ -156,7 +153,7 @@ def seen(verdict: Verdict | None) -> dict[str, Any]:
         },
     }
     if verdict.idle_since is not None:
-        found["idle_since"] = f"{verdict.idle_since:%Y-%m-%dT%H:%M:%SZ}"
+        found["idle_since"] = format_time(verdict.idle_since)
     if verdict.parked:
         found["parked"] = True
     return found

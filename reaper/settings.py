@@ -1,7 +1,4 @@
-"""Every setting of the reaper, documented field by field.
-
-Must not know where values come from or how they are used.
-"""
+"""Every setting of the reaper, documented field by field; must not know where values come from."""
 
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
 from policy.profile import Profile
 from policy.resources import ResourceTable
+from reaper.clocks import EARLY_SECONDS, TOLERANCE_SECONDS
 from reaper.criteria import JudgeSettings
 from reaper.limits import BrakeLimits, Limits
 from reaper.prometheus import PrometheusOptions
@@ -45,6 +43,7 @@ NumberMap = Annotated[dict[str, float], BeforeValidator(_parsed)]
 ENV_PREFIX = "GPU_TENURE_REAPER_"
 _LIMITS = Limits()
 _BRAKE = BrakeLimits()
+_JUDGE = JudgeSettings()
 
 
 class ReaperSettings(Settings):
@@ -93,6 +92,28 @@ class ReaperSettings(Settings):
     )
     observe_limit: Span = Field(
         45, description="Limit of all queries of one cycle together", examples=["45s"]
+    )
+    windows: Count = Field(_JUDGE.windows, description="Windows asked for in one cycle", examples=["12"])
+    points: Count = Field(
+        _JUDGE.points, description="The most points that one query may make", examples=["40000000"]
+    )
+    rest_watts: Count = Field(
+        round(_JUDGE.rest_watts), description="Above this power an AMD device is not at rest", examples=["90"]
+    )
+    parked_bytes: Count = Field(
+        _JUDGE.parked_bytes,
+        description="An idle pod with this much memory per device is called parked",
+        examples=["524288000"],
+    )
+    clock_tolerance: Span = Field(
+        TOLERANCE_SECONDS,
+        description="How far the clocks of Prometheus and the API server may differ from ours",
+        examples=["60s"],
+    )
+    early_start: Wait = Field(
+        EARLY_SECONDS,
+        description="How long before its pod's creation a container may claim to have started",
+        examples=["5m"],
     )
     profile: Profile = Field(
         Profile.OBSERVE, description="How far the installation goes", examples=["enforce"]
@@ -238,6 +259,10 @@ class ReaperSettings(Settings):
             history=self.history,
             matchers=self.matchers,
             limit_seconds=self.observe_limit,
+            windows=self.windows,
+            points=self.points,
+            rest_watts=self.rest_watts,
+            parked_bytes=self.parked_bytes,
         )
 
     def table(self) -> ResourceTable:

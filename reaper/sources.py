@@ -275,8 +275,3 @@ SOURCES: Final = (DCGM, DCGM_1X, HAMI, HAMI_LEGACY, AMD)
 
 SEEN_VENDORS: Final = frozenset(vendor for source in SOURCES for vendor in source.vendors)
 """Vendors whose devices some source sees; of all others nothing is known, which never proves idleness."""
-
-
-def source_named(name: str) -> Source:
-    """The source of this name; KeyError if there is none."""
-    return {source.name: source for source in SOURCES}[name]

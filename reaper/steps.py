@@ -1,7 +1,4 @@
-"""The parts of a plan, as values: what is written on pods, what is done, what is left alone and why.
-
-Decides nothing.
-"""
+"""The parts of a plan, as values: what is written on pods, what is left alone and why; decides nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from msgspec import Struct
 
 from policy.verdicts import Reason
 from reaper.marks import Mark
-from reaper.subjects import Group, Subject
+from reaper.subjects import Subject
 
 
 class Change(StrEnum):
@@ -55,13 +52,3 @@ class Hold(Struct, frozen=True):
     reason: Reason
     sentence: str
     freezes: bool
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """What to do: marks first, then actions."""
-
-    steps: tuple[Step, ...] = ()
-    keeps: tuple[Keep, ...] = ()
-    actions: tuple[Group, ...] = ()
-    skips: tuple[Skip, ...] = ()
-    holds: tuple[Hold, ...] = ()

@@ -61,6 +61,10 @@ class Subject(Struct, frozen=True, kw_only=True):
         """Devices the pod holds."""
         return self.pod.devices.devices
 
+    def contact(self, otherwise: str) -> str:
+        """Gives whom to ask about the pod; `otherwise` where its policy names nobody."""
+        return str(self.policy.contact) or otherwise
+
     @property
     def key(self) -> tuple[str, str, str]:
         """Identity and order: namespace, name, UID."""

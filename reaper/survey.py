@@ -1,7 +1,4 @@
-"""Says of one pod what holds for it, before anything is known of its use.
-
-Must not know Prometheus or other pods.
-"""
+"""Says of one pod what holds for it, before its use is known; must not know Prometheus or other pods."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct, structs
 
+from policy import defaults
 from policy.holding import Holding, ceiling, holding_terms
 from policy.keys import Annotation, Enforcement
 from policy.objects import Namespace
@@ -41,7 +39,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 
     profile: Profile
     excluded_namespaces: Collection[str] = ()
-    snooze_seconds: int = 86_400
+    snooze_seconds: int = defaults.SNOOZE_SECONDS
 
 
 def survey(

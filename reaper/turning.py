@@ -1,7 +1,4 @@
-"""Tells pods that have just turned idle from those that were idle before.
-
-Must not know what the brake makes of it.
-"""
+"""Tells pods that have just turned idle from those that were before; must not know what the brake does."""
 
 from __future__ import annotations
 

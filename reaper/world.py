@@ -12,7 +12,9 @@ import msgspec
 from policy.objects import Namespace, Pod
 from policy.resources import BUILT_IN_TABLE, ResourceTable
 from policy.terms import Terms
+from policy.verdicts import Reason
 from reaper.act import KubeActor
+from reaper.clocks import believed, disagreement
 from reaper.evidence import Verdict
 from reaper.judge import judge
 from reaper.metrics import DATA_AGE
@@ -113,15 +115,19 @@ class World:
         """Asks Prometheus for the windows and thresholds of these terms."""
         windows = {one.after.seconds for one in terms}
         thresholds = {one.utilization for one in terms}
-        return await observe(self.prometheus, windows, at, self._judging, thresholds)
+        found = await observe(self.prometheus, windows, at, self._judging, thresholds)
+        theirs, tolerance = self.prometheus.answered_at, self._settings.clock_tolerance
+        wrong = disagreement("Prometheus", theirs, self._clock.now(), tolerance)
+        return Observation(at, False, Reason.CLOCKS_DIFFER, (wrong,)) if wrong and found.complete else found
 
     def judge(self, pod: GpuPod, terms: Terms, observation: Observation, now: datetime) -> Verdict:
         """Judges a pod."""
-        return judge(pod, terms, observation, now, self._judging)
+        found = judge(pod, terms, observation, now, self._judging)
+        return believed(found, pod, self._settings.early_start)
 
     async def pause(self, now: datetime) -> Pause:
         """Reads the switch."""
-        return await read_pause(self.client, now)
+        return await read_pause(self.client, now, self._settings.clock_tolerance)
 
     async def write_status(self, policy: str, status: Mapping[str, Any]) -> None:
         """Writes the status of a policy."""

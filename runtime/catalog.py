@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from policy.keys import API_VERSION, GROUP
 from policy.objects import Namespace
 from policy.selection import PolicySet
 from runtime import metrics
@@ -16,8 +17,8 @@ from runtime.clock import Clock
 from runtime.kube import ApiError, KubePort
 from runtime.watch import Change, WatchCache, WatchOptions
 
-POLICIES_PATH = "/apis/gpu-tenure.io/v1alpha1/gpupolicies"
-CRD_NAME = "gpupolicies.gpu-tenure.io"
+POLICIES_PATH = f"/apis/{API_VERSION}/gpupolicies"
+CRD_NAME = f"gpupolicies.{GROUP}"
 NAMESPACES_PATH = "/api/v1/namespaces"
 CRD_RETRY_SECONDS = 10.0
 log = structlog.get_logger(__name__)
@@ -119,10 +120,8 @@ class Catalog:
     def _on_policies_problem(self, problem: Exception | None) -> None:
         missing = isinstance(problem, ApiError) and problem.status == 404
         if missing and not self._crd_missing:
-            log.error(
-                "GPUPolicy is not installed",
-                remedy="apply the CustomResourceDefinition gpupolicies.gpu-tenure.io",
-            )
+            remedy = f"apply the CustomResourceDefinition {CRD_NAME}"
+            log.error("GPUPolicy is not installed", remedy=remedy)
         if missing or problem is None:
             self._crd_missing = missing
             self._policies_known.set()

@@ -1,7 +1,4 @@
-"""Runs a process until it is told to stop: signals, event loop, parts that live and fall together.
-
-Knows nothing of what the parts do.
-"""
+"""Runs a process until a signal: event loop, parts that fall together. Knows nothing of what parts do."""
 
 from __future__ import annotations
 

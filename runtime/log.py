@@ -18,7 +18,13 @@ import structlog
 LogFormat = Literal["auto", "json", "console"]
 _ESCAPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _INTERNAL = ("exc_info", "stack_info", "_record", "_from_structlog")
-_QUIET = ("aiohttp.access", "asyncio", "kubernetes_asyncio", "urllib3")
+_QUIET = {
+    "aiohttp.access": logging.WARNING,
+    "asyncio": logging.WARNING,
+    "kubernetes_asyncio": logging.WARNING,
+    # It warns of each repeated attempt; whoever made the request says what came of it.
+    "urllib3": logging.ERROR,
+}
 
 
 def configure(
@@ -51,8 +57,8 @@ def configure(
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(number)
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(max(number, logging.WARNING))
+    for name, least in _QUIET.items():
+        logging.getLogger(name).setLevel(max(number, least))
 
 
 def escape(text: str) -> str:
@@ -81,9 +87,7 @@ def _clean(value: object) -> object:
 
 
 def _clean_event(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    kept = {
-        key: event[key] for key in ("exc_info", "stack_info", "_record", "_from_structlog") if key in event
-    }
+    kept = {key: event[key] for key in _INTERNAL if key in event}
     cleaned = {escape(key): _clean(value) for key, value in event.items() if key not in kept}
     return cleaned | kept
 

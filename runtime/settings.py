@@ -150,7 +150,7 @@ class _Environment(EnvSettingsSource):
     def _load_env_vars(self) -> Mapping[str, str | None]:
         return self._given
 
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:  # noqa: ANN401 - theirs
         """Reads JSON; anything else stays text, for the field's own validator to read or refuse."""
         try:
             return super().decode_complex_value(field_name, field, value)

@@ -63,7 +63,8 @@ def explain(error: ValidationError, fields: Mapping[str, FieldInfo], origin: Ori
 def _sentence(name: str, field: FieldInfo, found: Mapping[str, Any], origin: Origin) -> str:
     example = str(field.examples[0]) if field.examples else ""
     form = _form(found, example)
-    such_as = f", such as {example}" if example and example not in form else ""
+    told = not example or "such as" in form or "one of" in form
+    such_as = "" if told else f", such as {example}"
     if found["type"] == "missing":
         return f"is required: set {origin.ways(name)}{such_as}"
     inside = ".".join(str(part) for part in found["loc"][1:])

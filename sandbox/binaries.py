@@ -8,19 +8,21 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.progress import Progress
 from sandbox.recipes import PROGRAMS, Recipe, recipe
-from sandbox.toolchain import find_go
+from sandbox.toolchain import ToolchainError, find_go
 
 BUILD_COMMAND = "gpu-tenure sandbox build"
+WORK_PREFIX = ".building-"
 
 
 class BuildError(RuntimeError):
-    """A program could not be built; the message holds the end of the output and the command to run again."""
+    """A program could not be built; the message holds why, and the command to run again."""
 
 
 @dataclass(frozen=True)
@@ -61,40 +63,57 @@ def ensure(
         progress = progress or Progress.for_stderr()
         with _lock(cache_dir(environ) / "bin" / ".lock", progress):
             missing = [program for program in programs if find(environ, program, kubernetes) is None]
-            _build_all(environ, [recipe(program, kubernetes) for program in missing], progress)
+            again = f"{BUILD_COMMAND} --kubernetes {kubernetes}" if kubernetes else BUILD_COMMAND
+            try:
+                _build_all(environ, [recipe(program, kubernetes) for program in missing], progress)
+            except (BuildError, ToolchainError) as failure:
+                msg = f"{failure}\nRun again with: make binaries (or {again})"
+                raise BuildError(msg) from failure
+            except KeyboardInterrupt:
+                progress.say("stopped; what is built stays, and the next start goes on from there")
+                raise
         paths = {program: find(environ, program, kubernetes) for program in programs}
     return Binaries({program: path for program, path in paths.items() if path is not None})
 
 
 def _build_all(environ: Mapping[str, str], recipes: Sequence[Recipe], progress: Progress) -> None:
-    times_file = cache_dir(environ) / "bin" / "build-times.json"
+    folder = cache_dir(environ) / "bin"
+    for left_over in folder.glob(f"{WORK_PREFIX}*"):
+        # Whoever left it was killed: the lock is ours.
+        shutil.rmtree(left_over, ignore_errors=True)
+    times_file = folder / "build-times.json"
     times = _read_times(times_file)
     for done, one in enumerate(recipes):
         left = len(recipes) - done - 1
-        with progress.step(f"building {one.name} {one.version}", left, times.get(one.name)) as step:
-            _build(environ, one)
+        with (
+            progress.step(f"building {one.name} {one.version}", left, times.get(one.name)) as step,
+            tempfile.TemporaryDirectory(prefix=WORK_PREFIX, dir=folder) as work,
+        ):
+            _build(environ, one, Path(work), progress)
         times[one.name] = step.seconds
         times_file.write_text(json.dumps(times, indent=1, sort_keys=True))
 
 
-def _build(environ: Mapping[str, str], one: Recipe) -> None:
+def _build(environ: Mapping[str, str], one: Recipe, work: Path, progress: Progress) -> None:
+    """Builds one program inside `work`, which goes away with whatever Go leaves there when it is killed."""
     target = _cached(environ, one)
-    target.parent.mkdir(parents=True, exist_ok=True)
     go = find_go(environ, cache_dir(environ), one.go_version)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    partial = work / one.name
     command = [str(go), "build", "-ldflags", one.ldflags, "-tags", one.tags, "-o", str(partial), one.package]
-    output = ""
-    # The second attempt compiles one package at a time, for machines that are short of memory.
-    for extra in ({}, {"GOMAXPROCS": "1"}):
-        env = {**_go_environment(environ), **extra}
-        ran = subprocess.run(command, cwd=one.folder, env=env, capture_output=True, text=True, check=False)
-        output = ran.stderr
-        if ran.returncode == 0:
-            partial.replace(target)
-            return
-    partial.unlink(missing_ok=True)
-    msg = f"building {one.name} failed:\n{output.strip()[-2000:]}\nRun again with: {BUILD_COMMAND}"
-    raise BuildError(msg)
+    env = {**_go_environment(environ), "GOTMPDIR": str(work)}
+    ran = _run(command, one.folder, env)
+    if ran.returncode != 0:
+        progress.say(f"building {one.name} failed; trying again with less memory, one package at a time")
+        ran = _run(command, one.folder, {**env, "GOMAXPROCS": "1"})
+    if ran.returncode != 0:
+        msg = f"building {one.name} failed:\n{ran.stderr.strip()[-2000:]}"
+        raise BuildError(msg)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial.replace(target)
+
+
+def _run(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 def _go_environment(environ: Mapping[str, str]) -> dict[str, str]:

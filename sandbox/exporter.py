@@ -1,6 +1,6 @@
-"""The exporter simulator: serves /metrics as real exporters would for the GPU pods of the sandbox.
+"""The exporter simulator: serves /metrics as real exporters would; knows neither terms nor verdicts.
 
-Knows neither terms nor verdicts. Paths: `/<source>/metrics`, `/state` (assignments, activities), `/healthz`.
+Paths: `/<source>/metrics`, `/state` (assignments, activities), `/healthz`.
 """
 
 from __future__ import annotations

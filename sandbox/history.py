@@ -1,4 +1,4 @@
-"""Writes the past of simulated devices into a running Prometheus, so that a long window is full at once.
+"""Writes the past of simulated devices into a running Prometheus; knows not who asks for long windows.
 
 The samples come from the same functions as the exporter's and carry the labels of a scrape; the past of a pod
 ends where its life in the sandbox, and with it the scraping, began.

@@ -40,6 +40,11 @@ class Layout:
     interval_seconds: float = 1.0
 
     @property
+    def tools(self) -> Path:
+        """A folder to put on the path: the programs that people type."""
+        return self.folder / "bin"
+
+    @property
     def ca(self) -> Path:
         """The certificate that clients of the API server trust: the server makes it itself."""
         return self.folder / "apiserver" / "apiserver.crt"

@@ -120,6 +120,10 @@ def recipe(program: str, kubernetes: str = "", modules: Path = MODULES_DIR) -> R
     folder = modules / source.folder
     if source.folder == KUBERNETES and kubernetes and pinned_version(folder, source.module) != kubernetes:
         folder = modules / f"{KUBERNETES}-{kubernetes}"
+        if not folder.is_dir():
+            pinned = pinned_version(modules / KUBERNETES, source.module)
+            msg = f"Kubernetes {kubernetes} has no such pinned module ({folder}); {pinned} has"
+            raise RecipeError(msg)
     version = pinned_version(folder, source.module)
     return Recipe(program, folder, source.package, version, _ldflags(source, version), source.tags)
 

@@ -1,4 +1,4 @@
-"""A sandbox in the background for people who want to play: one per user, until `down`."""
+"""A sandbox in the background for people who want to play: one per user, until `down`; runs no component."""
 
 from __future__ import annotations
 
@@ -51,6 +51,12 @@ class SessionInfo:
     def kubeconfig_of(self, user: str) -> Path:
         """The kubeconfig of another user, such as `dev-a`."""
         return Path(self.kubeconfig).with_name(user)
+
+
+def exports(kubeconfig: str | Path, folder: str | Path) -> tuple[str, str]:
+    """Gives lines for a shell: the kubeconfig, and where kubectl, helm, promtool and gpu-tenure are."""
+    tools = f"{folder}/bin:{Path(sys.executable).parent}"
+    return f"export KUBECONFIG={kubeconfig}", f'export PATH="$PATH:{tools}"'
 
 
 def status(environ: Mapping[str, str]) -> SessionInfo | None:

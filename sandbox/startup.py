@@ -17,14 +17,18 @@ from sandbox.parts import AUDIT_POLICY, PARTS, Layout
 from sandbox.users import User, kubeconfig, token_file
 
 CONTROL_PLANE = ("controller-manager", "scheduler", "kwok")
+TOOLS = ("kubectl", "helm", "promtool")
 READY_SECONDS = 90.0
 PROBE_SECONDS = 2.0
 ROOT = Path(__file__).parent.parent
 
 
 def write_files(layout: Layout, users: Mapping[str, User]) -> None:
-    """Writes tokens, keys, the audit policy and a kubeconfig for each user."""
+    """Writes tokens, keys, the audit policy and a kubeconfig for each user; links the command line tools."""
     folder = layout.folder
+    layout.tools.mkdir()
+    for tool in TOOLS:
+        (layout.tools / tool).symlink_to(layout.binaries.path(tool))
     (folder / "kubeconfigs").mkdir()
     (folder / "tokens.csv").write_text(token_file(list(users.values())))
     (folder / "service-accounts.pem").write_bytes(_private_key())

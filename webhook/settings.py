@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from policy import defaults
 from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
+from policy.errors import FieldError, InvalidError
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
 from policy.profile import Profile
 from policy.requester import parse_source
@@ -38,7 +39,7 @@ class WebhookSettings(Settings):
     """What an administrator may choose."""
 
     profile: Profile = Field(
-        Profile.OBSERVE, description="How far the installation goes", examples=["observe, warn or enforce"]
+        Profile.OBSERVE, description="How far the installation goes", examples=["enforce"]
     )
     tls_cert: Path | None = Field(
         None, description="Serving certificate with its chain, PEM; read again when it changes"
@@ -126,17 +127,14 @@ class WebhookSettings(Settings):
     def _has_a_certificate(self) -> Self:
         """The API server speaks TLS only; without it nothing but a test on this machine may listen."""
         if (self.tls_cert is None) != (self.tls_key is None):
-            msg = "tls_cert and tls_key are given together"
-            raise ValueError(msg)
+            raise InvalidError([FieldError("--tls-cert, --tls-key", "must be given together")])
         if self.client_ca is not None and self.tls_cert is None:
-            msg = "client_ca needs tls_cert and tls_key"
-            raise ValueError(msg)
+            raise InvalidError([FieldError("--client-ca", "needs --tls-cert and --tls-key")])
         if self.client_names and self.client_ca is None:
-            msg = "client_names needs client_ca"
-            raise ValueError(msg)
+            raise InvalidError([FieldError("--client-names", "needs --client-ca")])
         if self.tls_cert is None and not _is_loopback(self.host):
-            msg = "tls_cert and tls_key are required, except on a loopback host"
-            raise ValueError(msg)
+            msg = "are required unless --host is a loopback address: the API server speaks TLS only"
+            raise InvalidError([FieldError("--tls-cert, --tls-key", msg)])
         return self
 
     def admission(self) -> AdmissionSettings:

@@ -1,5 +1,7 @@
 """Draws the rows of the demo as a table and speaks between the acts; knows not where rows come from."""
 
+import contextlib
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -14,32 +16,45 @@ from sandbox.demo.rows import Row
 COLOURS = {"Active": "green", "Idle": "yellow", "Unknown": "magenta", "Skipped": "dim"}
 OUTCOMES = {"evicted": "bold red", "blocked": "bold cyan", "spared": "bold green", "warned": "yellow"}
 NEXT = {
-    "evicted": "evicted: its GPU is free",
-    "blocked": "kept by its disruption budget",
-    "spared": "spared: it is busy again",
+    "evicted": "evicted, GPU is free",
+    "blocked": "kept by its budget",
+    "spared": "spared, busy again",
 }
+ADMITTED = ("namespace", "pod", "GPUs", "class", "deadline")
+JUDGED = ("namespace", "pod", "GPUs", "verdict", "reason", "what next", "mean\n< 10 %")
+ALL = (*ADMITTED, *JUDGED[3:])
+WIDE = 140
+TEMPLATE_HASH = re.compile(r"-[a-z0-9]{8,10}(?=-[a-z0-9]{5}$)")
 
 
-def table(rows: Iterable[Row], title: str) -> Table:
-    """Return a table with one line per pod."""
-    drawn = Table(title=title, box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False, header_style="bold")
-    for column in (
-        "namespace",
-        "pod",
-        "GPUs",
-        "class",
-        "deadline",
-        "verdict",
-        "reason",
-        "what next",
-        "mean < 10 %",
-    ):
-        drawn.add_column(column, justify="right" if column == "GPUs" else "left", overflow="fold")
+def admitted(rows: Iterable[Row]) -> Table:
+    """Return what admission gave each pod."""
+    return _table(rows, "What admission gave them", ADMITTED)
+
+
+def judged(rows: Iterable[Row], title: str, width: int) -> Table:
+    """Return what the reaper makes of each pod; terminals narrower than `WIDE` see less of the admission."""
+    return _table(rows, title, ALL if width >= WIDE else JUDGED)
+
+
+def _table(rows: Iterable[Row], title: str, headings: Iterable[str]) -> Table:
+    drawn = Table(
+        title=title,
+        box=box.SIMPLE_HEAD,
+        title_style="bold",
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
+        header_style="bold",
+    )
+    for heading in headings:
+        drawn.add_column(heading, justify="right" if heading == "GPUs" else "left", overflow="fold")
     previous = ""
     for row in _together(rows):
         if previous and row.namespace != previous:
             drawn.add_section()
-        drawn.add_row(*_cells(row, first=row.namespace != previous))
+        cells = _cells(row, first=row.namespace != previous)
+        drawn.add_row(*(cells[heading] for heading in headings))
         previous = row.namespace
     return drawn
 
@@ -62,11 +77,11 @@ def _merged(group: list[Row]) -> Row:
     return replace(group[0], pod=name, devices=sum(row.devices for row in group))
 
 
-def _cells(row: Row, *, first: bool) -> tuple[Text, ...]:
+def _cells(row: Row, *, first: bool) -> dict[str, Text]:
     reason = row.skip or row.reason
-    return (
+    texts = (
         Text(row.namespace if first else "", style="bold"),
-        Text(row.pod),
+        Text(TEMPLATE_HASH.sub("-…", row.pod)),
         Text(str(row.devices)),
         Text(row.pod_class or "-", style="" if row.pod_class else "dim"),
         Text(row.deadline or "-", style="dim" if row.deadline.startswith("none") or not row.deadline else ""),
@@ -78,15 +93,14 @@ def _cells(row: Row, *, first: bool) -> tuple[Text, ...]:
         Text(_next(row), style=OUTCOMES.get(row.outcome, "dim")),
         Text("kills it", style="red") if row.naive else Text("-", style="dim"),
     )
+    return dict(zip(ALL, texts, strict=True))
 
 
 def _next(row: Row) -> str:
     if row.outcome in NEXT:
         return NEXT[row.outcome]
     if row.outcome == "warned":
-        return (
-            f"evicted at {row.reclaim_at[11:19]}Z unless used" if row.reclaim_at else "warned, nothing else"
-        )
+        return f"evicted at {row.reclaim_at[11:19]}Z" if row.reclaim_at else "warned, nothing else"
     return "left alone" if row.verdict else "…"
 
 
@@ -108,3 +122,10 @@ def say(console: Console, *parts: str) -> None:
 def seen(console: Console, label: str, *, good: bool) -> None:
     """Tell one thing that was just checked."""
     console.print(f"  {'[green]✔[/green]' if good else '[bold red]✘[/bold red]'} {label}", highlight=False)
+
+
+def waiting(console: Console, label: str) -> contextlib.AbstractContextManager[object]:
+    """Show on a terminal what is being waited for."""
+    if not console.is_terminal:
+        return contextlib.nullcontext()
+    return console.status(f"[dim]waiting until {label}[/dim]")

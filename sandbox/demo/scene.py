@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from policy.devices import devices_of
-from policy.keys import PREFIX
+from policy.keys import API_VERSION, PREFIX
 from policy.objects import Pod
 from sandbox.cluster import Sandbox
 from sandbox.demo import naive
@@ -23,7 +23,7 @@ NODES = {
     "gpu-node-2": {"nvidia.com/gpu": 8},
     "gpu-node-3": {"nvidia.com/gpu": 8, "nvidia.com/gpumem": 320000, "nvidia.com/gpucores": 800},
 }
-RECLAIMS, POLICIES = (f"/apis/gpu-tenure.io/v1alpha1/{plural}" for plural in ("gpureclaims", "gpupolicies"))
+RECLAIMS, POLICIES = (f"/apis/{API_VERSION}/{plural}" for plural in ("gpureclaims", "gpupolicies"))
 HUB = "system:serviceaccount:hub:hub"
 TAKEN_PHASES = {"Accepted", "Gone"}
 RANKS = 8

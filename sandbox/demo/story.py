@@ -1,5 +1,6 @@
 """Tells the demo from nothing to the checked summary: acts move the scene and look at what was done."""
 
+import contextlib
 import os
 import shutil
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from policy.durations import format_time
 from sandbox.binaries import cache_dir
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import monotonic, utc_now, wait
@@ -19,6 +21,7 @@ from sandbox.demo.rows import Row
 from sandbox.demo.scene import HUB, NODES, Scene
 from sandbox.history import write_history
 from sandbox.install import install_chart
+from sandbox.session import exports
 
 SCRAPE_SECONDS = 5.0
 # Told, because a pod must run for minutes before its interval can be told from the data.
@@ -63,7 +66,8 @@ class Story:
     def reach(self, label: str, predicate: Callable[[], object], seconds: float = SHORT_SECONDS) -> None:
         """Wait until something holds; a time-out is remembered as a failure."""
         try:
-            wait(predicate, seconds, label, poll=0.5)
+            with board.waiting(self.console, label):
+                wait(predicate, seconds, label, poll=0.5)
         except TimeoutError:
             self.check(label, good=False)
         else:
@@ -114,7 +118,7 @@ def admission(story: Story) -> None:
         pod["metadata"]["name"] for pod in scene.pods() if pod["metadata"]["name"].startswith("sweep-0-")
     ]
     scene.activity("team-vision", ranks[0], "busy")
-    console.print(board.table(scene.rows(), "What admission gave them"))
+    console.print(board.admitted(scene.rows()))
 
 
 def judging(story: Story) -> None:
@@ -125,7 +129,7 @@ def judging(story: Story) -> None:
     scene.ask_naive()
     start_reaper(story, "reaper-1")
     story.reach(texts.WARNED, lambda: {*NOTEBOOKS, "protected"} <= _due(scene).keys(), WARNING_SECONDS)
-    console.print(board.table(scene.rows(), "What the reaper sees"))
+    console.print(board.judged(scene.rows(), "What the reaper sees", console.width))
     for event in _events(scene, "notebook-0", "GPUIdleWarning")[:1]:
         board.say(console, f"kubectl describe pod notebook-0: [yellow]{event['note']}[/yellow]")
 
@@ -141,7 +145,7 @@ def incidents(story: Story) -> None:
     story.reach(texts.SPARED, lambda: _row(scene, "notebook-1").outcome == "spared")
     sandbox.kill("prometheus")
     story.reach(texts.HOLDS, lambda: scene.journal.said(INCOMPLETE))
-    story.reach(texts.DUE, lambda: f"{utc_now():%Y-%m-%dT%H:%M:%SZ}" > due)
+    story.reach(texts.DUE, lambda: format_time(utc_now()) > due)
     once = len(scene.journal.said(INCOMPLETE)) == 1
     story.check(texts.HELD, good=once and not _gone(scene, *NOTEBOOKS))
     sandbox.start_part("prometheus")
@@ -184,7 +188,7 @@ def end(story: Story) -> None:
     _act(console, 6)
     scene.ask_naive()
     rows = scene.rows()
-    console.print(board.table(rows, "What became of them"))
+    console.print(board.judged(rows, "What became of them", console.width))
     evicted = sum(row.outcome == "evicted" for row in rows)
     wrongly = sum(row.naive and row.outcome != "evicted" for row in rows)
     board.say(console, texts.SUMMARY.format(evicted=evicted, wrongly=wrongly))
@@ -234,14 +238,15 @@ def _keep_logs(story: Story) -> None:
 
 
 def _keep(story: Story) -> None:
+    """Leave everything running until Ctrl-C, which is how it is meant to end."""
     sandbox = story.scene.sandbox
     _act(story.console, 7)
     for line in (
-        f"export KUBECONFIG={sandbox.kubeconfig()}",
+        *exports(sandbox.kubeconfig(), sandbox.dir),
         "kubectl describe pod protected -n team-nlp",
         "kubectl get gpureclaims -A; kubectl get gpupolicies",
         f"kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url {sandbox.prometheus_url}",
-        "Ctrl-C ends everything.",
     ):
-        board.say(story.console, line)
-    threading.Event().wait()
+        story.console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        threading.Event().wait()

@@ -9,7 +9,7 @@ ACTS = {
     2: (
         "At the door",
         "Everybody creates their pods as ever. The webhook writes deadline and idle terms.",
-        "What it changed is said by kubectl:",
+        "What it changed is said by kubectl.",
     ),
     3: (
         "Idle is measured",
@@ -27,7 +27,7 @@ ACTS = {
         "Both replicas are killed. The profile is `enforce`: GPU pods, and only they, wait for the webhook.",
     ),
     6: ("What became of them", "Every pod is compared to the table of expected outcomes."),
-    7: ("Look around",),
+    7: ("Look around", "Everything goes on until Ctrl-C is pressed here. In another terminal:"),
 }
 HISTORY_MINUTES = 65
 

@@ -177,10 +177,23 @@ def test_the_table(url: str) -> None:
     assert re.sub(r" +", " ", row).strip() == (
         "team idle 1 Idle (parked) 1h 17m 0 % 20.0 GiB 240 of 240 samples below 5 % evict 1h"
     )
-    assert "5 devices in 8 pods, 3 seen in Prometheus:  1 Active  2 Idle  2 Unknown  3 Skipped" in ran.out
+    assert "5 devices in 5 pods, 3 seen in Prometheus:  1 Active  2 Idle  2 Unknown  3 Skipped" in ran.out
     assert "Unknown, by reason" in ran.out
     assert "DCGM_EXPORTER_KUBERNETES=true" in ran.out
     assert "terms assumed" in ran.out
+
+
+def test_a_device_is_cut_short_in_the_table_only(tmp_path: Path) -> None:
+    """Eight characters tell devices apart; the whole identifier would wrap every line."""
+    whole = "GPU-0e6d52ef-a4fe-5006-bcc4-c586bfde44c8"
+    with prometheus_of([*dcgm("busy", util=BUSY, uuid=whole)], tmp_path) as address:
+        arguments = ("--pods", "-", "--prometheus-url", address, "--at", format_time(NOW))
+        stdin = listed(pod("busy", labels=terms()))
+        table = run(*arguments, stdin=stdin, COLUMNS="150").out
+        document = run(*arguments, "-o", "json", stdin=stdin).out
+    assert "on GPU-0e6d52ef… " in table
+    assert whole not in table
+    assert whole in document
 
 
 def test_pods_from_a_file_and_url_from_the_environment(url: str, tmp_path: Path) -> None:

@@ -28,6 +28,21 @@ def test_every_setting_has_a_flag() -> None:
         assert f"--{name.replace('_', '-')}" in shown, name
 
 
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        pytest.param("--cycle", "[default: 60s]", id="spans as they are typed"),
+        pytest.param("--quiet", "[default: 10m]", id="not as seconds"),
+        pytest.param("--dry-run", "[default: on]", id="switches as on or off"),
+        pytest.param("--coverage", "[default: 0.9]", id="shares as numbers"),
+    ],
+)
+def test_help_shows_defaults_as_people_type_them(flag: str, told: str) -> None:
+    """Nobody should have to count seconds."""
+    shown = CliRunner().invoke(build(["reaper"]), ["reaper", "--help"], env={"COLUMNS": "300"}).output
+    assert told in next(line for line in shown.splitlines() if f"{flag} " in line)
+
+
 def test_wrong_settings_are_told_all_at_once(tmp_path: Path) -> None:
     """From flag, variable and file alike, with exit code 2."""
     file = tmp_path / "settings.yaml"

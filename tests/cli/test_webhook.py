@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from cli.main import main
+from cli.main import build, main
+from webhook.settings import WebhookSettings
 
 KUBECONFIG = """
 apiVersion: v1
@@ -40,6 +42,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return start
 
 
+def test_every_setting_has_the_flag_that_errors_name() -> None:
+    """The settings class is the one list of them."""
+    shown = CliRunner().invoke(build(["webhook"]), ["webhook", "--help"], env={"COLUMNS": "300"}).output
+    for name in [*WebhookSettings.model_fields, "settings"]:
+        assert f"--{name.replace('_', '-')}" in shown, name
+
+
 def test_all_bad_settings_are_told_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """With flag and variable named."""
     monkeypatch.setenv("GPU_TENURE_WEBHOOK_DRAIN", "soon")
@@ -53,7 +62,9 @@ def test_a_missing_certificate_is_named(start: Start, tmp_path: Path) -> None:
     """The file, and that it is not there."""
     errors = start("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key"))
     assert len(errors) == 1
+    assert errors[0].startswith("error: --tls-cert, --tls-key: ")
     assert "tls.crt" in errors[0]
+    assert "No such file" in errors[0]
 
 
 def test_a_port_that_is_taken_is_named(start: Start) -> None:

@@ -104,6 +104,21 @@ def test_generated_pods(
     assert PODS // 5 < sum(found) < PODS * 4 // 5
 
 
+def test_many_rows_stay_within_the_cost_limit(
+    asking: Callable[..., Asked], create: Callable[..., Reply]
+) -> None:
+    """As many as there may be, and a CPU pod with as much as is read of one."""
+    rows = [{"pattern": rf"example\.com/[a-z0-9.-]+-{number:02d}", "unit": "device"} for number in range(16)]
+    asked = asking(gpuResources=rows)
+    amounts = {f"example.org/{'a' * 61}{number}": "1" for number in range(8)}
+    each = [{"name": f"c{n}", "image": "i", "resources": {"limits": amounts}} for n in range(100)]
+    inits = [{**one, "name": f"i-{one['name']}"} for one in each]
+    body = {"metadata": {"generateName": "p-"}, "spec": {"containers": each, "initContainers": inits}}
+    reply = create(body)
+    assert reply.status == 201, reply.text[:500]
+    assert asked == []
+
+
 def test_what_is_generated_is_what_is_there() -> None:
     """The chart's helper and the page of names are those that the table makes."""
     script = [sys.executable, str(ROOT / "manifests" / "generate.py"), "--check"]

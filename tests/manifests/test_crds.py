@@ -245,6 +245,8 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
         "Unsupported value",
     ),
 }
+
+
 def policy(spec: dict[str, Any], name: str = "tried") -> dict[str, Any]:
     """A GPUPolicy."""
     return {

@@ -54,8 +54,28 @@ def test_every_condition_that_names_gpus_has_the_rows(render: Render) -> None:
     assert found
     for expression in found:
         own = expression.index(r"name.matches(r'^(?s:example\.com/npu-[a-z0-9]+)$') ||")
-        out = expression.index(r"!name.matches(r'^(?s:cambricon\.com/toolbox)$') && (")
-        assert own < out < expression.index("name.contains('/')")
+        out = expression.index('!(name.startsWith("cambricon.com/toolbox") && ')
+        assert own < out < expression.index('"nvidia.com/gpu"')
+
+
+@pytest.mark.parametrize(
+    ("pattern", "begin"),
+    [
+        (r"example\.com/npu-[a-z0-9]+", "example.com/npu-"),
+        (r"example\.com/bc*", "example.com/b"),
+        (r"example\.com/b\.?", "example.com/b"),
+        (r"example\.com/b{0,2}", "example.com/"),
+        (r"(a|b)\.com/x", ""),
+        (r"a\.com/x|b\.com/y", ""),
+        (r".*/gpu", ""),
+    ],
+)
+def test_patterns_are_guarded_by_their_beginnings(render: Render, pattern: str, begin: str) -> None:
+    """Never by more than all that match have in common."""
+    rendered = conditions(render({"gpuResources": [{"pattern": pattern, "unit": "device"}]}))
+    test = f"name.matches(r'^(?s:{pattern})$') ||"
+    guard = f'name.startsWith("{begin}") && ' if begin else "(\n"
+    assert any(f"{guard}{test}" in "\n".join(map(str.strip, one.splitlines())) for one in rendered)
 
 
 @pytest.mark.parametrize(

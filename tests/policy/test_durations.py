@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.durations import MAX_SECONDS, Duration, duration_of, format_time, parse_duration, parse_time
+from policy.durations import (
+    LAST_TIME,
+    MAX_SECONDS,
+    Duration,
+    duration_of,
+    format_time,
+    parse_duration,
+    parse_time,
+)
 from policy.errors import FormatError
 
 
@@ -123,10 +131,16 @@ def test_times_refused(text: str) -> None:
         parse_time(text)
 
 
+def test_ten_years_can_be_added_to_any_time() -> None:
+    """The end of time is read as a time well before it."""
+    assert parse_time("9999-12-31T23:59:59Z") == LAST_TIME
+    assert LAST_TIME + 9 * parse_duration("3650d").delta > LAST_TIME
+
+
 @given(
     st.datetimes(
         min_value=datetime(2, 1, 1),  # noqa: DTZ001 - Hypothesis adds the zone
-        max_value=datetime(9998, 1, 1),  # noqa: DTZ001 - as above
+        max_value=datetime(9899, 1, 1),  # noqa: DTZ001 - as above
         timezones=st.just(timezone(timedelta(hours=-5))),
     )
 )

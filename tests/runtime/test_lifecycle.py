@@ -58,13 +58,15 @@ def test_an_error_of_main_is_raised() -> None:
 
 
 class Part:
-    """A part that notes how it ended."""
+    """A part that notes that it began and how it ended."""
 
     def __init__(self) -> None:
+        self.begun = asyncio.Event()
         self.ended = ""
 
     async def run(self, until: Callable[[], Any]) -> None:
         """Runs until the awaitable is done."""
+        self.begun.set()
         try:
             await until()
             self.ended = "by itself"
@@ -115,7 +117,8 @@ async def test_at_the_stop_servers_end_first_while_the_background_still_runs() -
     running = asyncio.create_task(
         run_together(stop, {"server": server.run(drain)}, {"cache": cache.run(forever)})
     )
-    await asyncio.sleep(0)
+    await server.begun.wait()
+    await cache.begun.wait()
     stop.set()
     await running
     assert (server.ended, cache.ended, seen) == ("by itself", "cancelled", [""])
@@ -136,7 +139,8 @@ async def test_cancelling_the_whole_cancels_every_part() -> None:
     running = asyncio.create_task(
         run_together(asyncio.Event(), {"a": one.run(forever)}, {"b": two.run(forever)})
     )
-    await asyncio.sleep(0.01)
+    await one.begun.wait()
+    await two.begun.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -88,6 +88,14 @@ def test_a_traceback_in_the_console_cannot_be_taken_for_a_log_line() -> None:
     assert "ValueError: no" in stream.getvalue()
 
 
+def test_each_attempt_of_a_request_is_not_worth_a_line() -> None:
+    """Whoever asked says once what came of it."""
+    stream = io.StringIO()
+    configure("json", stream=stream)
+    logging.getLogger("urllib3.connectionpool").warning("Retrying after connection broken")
+    assert stream.getvalue() == ""
+
+
 def test_the_level_holds_for_libraries_too() -> None:
     """Nothing below it is written."""
     stream = io.StringIO()

@@ -97,9 +97,10 @@ def ways(name: str) -> str:
 
 
 def test_a_malformed_duration_says_what_one_looks_like() -> None:
-    """The message of the format itself is kept."""
+    """The message of the format itself is kept, and has examples enough."""
     (error,) = errors_of({"cycle": "soon", "prometheus_url": "x"})
-    assert error.startswith("--cycle: ")
+    assert error.startswith("--cycle: must be a duration such as")
+    assert error.count("such as") == 1
     assert "got 'soon' (set by --cycle)" in error
 
 

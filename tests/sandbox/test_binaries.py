@@ -6,14 +6,15 @@ import io
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from sandbox.binaries import BuildError, cache_dir, ensure, find
+from sandbox.binaries import WORK_PREFIX, BuildError, cache_dir, ensure, find
 from sandbox.progress import Progress, clock_text
 from sandbox.recipes import MODULES_DIR, PROGRAMS, RecipeError, pinned_version, recipe
-from sandbox.toolchain import find_go, go_release
+from sandbox.toolchain import ToolchainError, find_go, go_release
 
 # Plays the toolchain: says its release, logs each build, and writes the output file or fails.
 GO = """#!/bin/sh
@@ -51,6 +52,12 @@ class Machine:
     def builds(self) -> list[str]:
         """The builds that were run."""
         return self.log.read_text().splitlines() if self.log.exists() else []
+
+    @property
+    def left_over(self) -> list[str]:
+        """What lies in the cache and is no program, lock or list of times."""
+        folder = cache_dir(self.environ) / "bin"
+        return [path.name for path in folder.iterdir() if path.name.startswith(WORK_PREFIX)]
 
 
 @pytest.fixture
@@ -114,13 +121,56 @@ def test_progress_says_what_how_many_and_how_long_last_time(machine: Machine) ->
 def test_a_failed_build_says_which_command_to_run_again(machine: Machine) -> None:
     """It is tried twice, leaves nothing half-built, and later starts try again."""
     machine.install("echo no space left >&2; exit 1")
-    with pytest.raises(BuildError, match=r"(?s)etcd failed.*no space left.*gpu-tenure sandbox build"):
-        ensure(machine.environ, ["etcd"], quiet()[0])
+    progress, out = quiet()
+    with pytest.raises(BuildError, match=r"(?s)etcd failed.*no space left.*make binaries"):
+        ensure(machine.environ, ["etcd"], progress)
     assert len(machine.builds) == 2
+    assert "trying again" in out.getvalue()
     assert find(machine.environ, "etcd") is None
-    assert not list((cache_dir(machine.environ) / "bin").glob("*/.etcd*"))
+    assert not machine.left_over
     machine.install("")
     assert ensure(machine.environ, ["etcd"], quiet()[0]).path("etcd")
+
+
+def test_an_interrupted_build_leaves_nothing_half_built(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C kills Go before it tidies up: its folder goes with ours, and what was built stays."""
+    ensure(machine.environ, ["etcd"], quiet()[0])
+
+    def pressed(command: list[str], **given: Any) -> None:
+        Path(given["env"]["GOTMPDIR"], "go-build1").mkdir()
+        Path(command[command.index("-o") + 1]).write_text("half a program")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sandbox.binaries.subprocess.run", pressed)
+    monkeypatch.setattr("sandbox.binaries.find_go", lambda *_: machine.go)
+    progress, out = quiet()
+    with pytest.raises(KeyboardInterrupt):
+        ensure(machine.environ, ["etcd", "kwok"], progress)
+    assert "what is built stays" in out.getvalue()
+    assert find(machine.environ, "etcd")
+    assert find(machine.environ, "kwok") is None
+    assert not machine.left_over
+
+
+def test_what_a_killed_build_left_goes_with_the_next(machine: Machine) -> None:
+    """Nobody can tidy up after SIGKILL but whoever comes next."""
+    (cache_dir(machine.environ) / "bin" / f"{WORK_PREFIX}killed").mkdir(parents=True)
+    ensure(machine.environ, ["etcd"], quiet()[0])
+    assert not machine.left_over
+
+
+def test_a_machine_without_go_is_told_how_to_go_on(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Go and no package registry is an error with a sentence, as a failed build is."""
+
+    def none(*_: object) -> Path:
+        msg = "no Go on the path is new enough"
+        raise ToolchainError(msg)
+
+    monkeypatch.setattr("sandbox.binaries.find_go", none)
+    with pytest.raises(BuildError, match=r"(?s)no Go on the path.*--kubernetes v1\.36\.3"):
+        ensure(machine.environ, ["etcd"], quiet()[0], "v1.36.3")
 
 
 def test_a_new_enough_toolchain_on_the_path_is_used(machine: Machine, tmp_path: Path) -> None:

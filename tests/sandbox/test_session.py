@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sandbox.binaries import ensure
 from sandbox.cluster import SandboxOptions
 from sandbox.deadline import wait
 from sandbox.ports import LOOPBACK
-from sandbox.session import SessionError, down, status, up
+from sandbox.session import SessionError, down, exports, status, up
 
 pytestmark = pytest.mark.real
 
@@ -58,6 +59,10 @@ def test_a_session_lives_until_it_is_ended(environ: dict[str, str]) -> None:
     assert [node["metadata"]["name"] for node in api.list("/api/v1/nodes")] == ["only"]
     api.close()
     assert info.kubeconfig_of("dev-a").is_file()
+    shell = "; ".join((*exports(info.kubeconfig, info.folder), "kubectl get nodes -o name; helm version"))
+    bare = {"HOME": str(info.folder), "PATH": "/nowhere"}
+    said = subprocess.run(["/bin/sh", "-c", shell], env=bare, capture_output=True, text=True, check=True)
+    assert "node/only" in said.stdout
     assert down(environ) is True
     assert status(environ) is None
     assert not Path(info.folder).exists()

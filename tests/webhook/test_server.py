@@ -261,6 +261,26 @@ async def test_an_idle_connection_outlives_the_api_servers_pool() -> None:
             assert answer.headers.get("connection") != "close"
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Le", id="half a head"),
+        pytest.param(
+            b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}POST", id="then half a head"
+        ),
+    ],
+)
+async def test_a_connection_that_sends_no_request_ends(sent: bytes) -> None:
+    """After the keep-alive, not sooner: API servers open connections in advance and keep them for 90 s."""
+    async with running(Limits(keep_alive_seconds=0.2)) as up:
+        connection = await up.connect()
+        connection.writer.write(sent)
+        if sent.endswith(b"{}POST"):
+            assert (await connection.answer()).status == 200
+        assert await connection.at_end()
+
+
 async def test_a_compressed_body_is_not_unpacked() -> None:
     """A body that says it is compressed is reviewed as the bytes that came."""
     async with running() as up:

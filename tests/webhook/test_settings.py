@@ -57,7 +57,7 @@ def test_the_environment_of_the_chart_is_read() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        pytest.param({}, "tls_cert and tls_key are required", id="no certificate"),
+        pytest.param({}, "--tls-cert, --tls-key: are required unless", id="no certificate"),
         pytest.param({"tls_cert": "x"}, "given together", id="a certificate without its key"),
         pytest.param({**TLS, "profile": "strict"}, "profile", id="an unknown profile"),
         pytest.param({**TLS, "port": 70000}, "port", id="an impossible port"),

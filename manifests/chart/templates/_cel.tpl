@@ -7,14 +7,22 @@ their order; a row of the unit `nothing` takes names out. The argument is the ro
 {{- define "gpu-tenure.cel.isGPUName" -}}
 {{- $test := include "gpu-tenure.cel.isBuiltInGPUName" . -}}
 {{- range reverse .Values.gpuResources -}}
-{{- $row := printf "name.matches(r'^(?s:%s)$')" .pattern -}}
+{{- $row := include "gpu-tenure.cel.matches" .pattern -}}
 {{- if eq .unit "nothing" -}}
-{{- $test = printf "!%s && (\n%s)" $row $test -}}
+{{- $test = printf "!(%s) && (\n%s)" $row $test -}}
 {{- else -}}
 {{- $test = printf "%s ||\n%s" $row $test -}}
 {{- end -}}
 {{- end -}}
-{{ $test }}
+name.contains('/') && (
+{{ $test }})
+{{- end }}
+
+{{/* Whether the variable `name` matches a pattern, tried only on names that begin like it: patterns are expensive. */}}
+{{- define "gpu-tenure.cel.matches" -}}
+{{- $begin := contains "|" . | ternary "" (regexFind "^([A-Za-z0-9/_-]|\\\\[.])*" .) -}}
+{{- if regexMatch "^[?*{]" (trimPrefix $begin .) }}{{ $begin = regexReplaceAll "\\\\?.$" $begin "" }}{{ end -}}
+{{- with $begin }}name.startsWith({{ replace "\\." "." . | quote }}) && {{ end }}name.matches(r'^(?s:{{ . }})$')
 {{- end }}
 
 {{/*

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reaper.brakes import Brake, Condition, Sample, advance
 from reaper.limits import BrakeLimits
-from tests.reaper.acting.worlds import NOON, minutes
+from tests.reaper.acting.made import NOON, minutes
 
 LIMITS = BrakeLimits()
 T, U, F = Condition.TURNED_IDLE, Condition.UNKNOWN, Condition.FALLEN

@@ -15,7 +15,7 @@ from reaper.marks import Mark, annotations_of, has_any, mark_of, same_stretch
 from reaper.memory import Memory
 from reaper.owners import Root
 from runtime.events import NOTE_BYTES
-from tests.reaper.acting.worlds import IDLE, NOON, TERMS, minutes, pod_of, subject_of, verdict_of
+from tests.reaper.acting.made import IDLE, NOON, TERMS, minutes, pod_of, subject_of, verdict_of
 
 SINCE, AT = "2025-03-01T09:00:00Z", "2025-03-01T11:42:00Z"
 

@@ -13,13 +13,10 @@ from policy.verdicts import Reason, VerdictKind
 from reaper.brakes import Brake
 from reaper.limits import Limits
 from reaper.marks import Mark
-from reaper.owners import Root
 from reaper.pause import Pause
-from reaper.plan import Plan, plan
 from reaper.records import Phase
-from reaper.situation import Situation
 from reaper.steps import Change
-from tests.reaper.acting.worlds import (
+from tests.reaper.acting.made import (
     ACTIVE,
     AFTER,
     GRACE,
@@ -33,35 +30,8 @@ from tests.reaper.acting.worlds import (
     subject_of,
     verdict_of,
 )
+from tests.reaper.acting.planning import DAEMON, FRESH, acted, changes, planned, skips
 
-RUN = Root("batch/v1", "Job", "team-a", "train", "uid-train")
-DEPLOYMENT = Root("apps/v1", "Deployment", "team-a", "web", "uid-web")
-DAEMON = Root("apps/v1", "DaemonSet", "team-a", "agent", "uid-agent")
-LIMITS = Limits(device_percent=100)
-
-
-def planned(*subjects: Any, records: Any = (), limits: Limits = LIMITS, **situation: Any) -> Plan:
-    """Plans for a calm cluster of a hundred devices."""
-    given = {"pause": Pause(paused=False), "judged_devices": 100, **situation}
-    return plan(subjects, records, Situation(**given), limits, NOON)
-
-
-def acted(found: Plan) -> list[str]:
-    """Gives the names of the pods that are acted on."""
-    return [member.pod.name for group in found.actions for member in group.members]
-
-
-def skips(found: Plan) -> dict[str, Reason]:
-    """Gives the reason by which each pod is left alone."""
-    return {skip.subject.pod.name: skip.reason for skip in found.skips}
-
-
-def changes(found: Plan) -> dict[str, Change]:
-    """Gives the change of each pod's mark."""
-    return {step.subject.pod.name: step.change for step in found.steps}
-
-
-FRESH = Mark(NOON - timedelta(seconds=AFTER) - minutes(20), reclaim_at=NOON + minutes(10))
 OTHER_STRETCH = Mark(NOON - timedelta(seconds=3 * AFTER), reclaim_at=NOON - minutes(1))
 
 CASES = [
@@ -128,7 +98,16 @@ CASES = [
         due_subject(root=DAEMON), Change.REMOVE, Reason.OBSERVE_ONLY, id="DaemonSets are only reported"
     ),
     pytest.param(
-        subject_of(snooze=Snooze(NOON + minutes(30))), None, Reason.SNOOZED, id="snoozed before a warning"
+        subject_of(snooze=Snooze(NOON + minutes(30))),
+        Change.SIGHT,
+        Reason.SNOOZED,
+        id="snoozed before a warning: the start of the stretch is kept",
+    ),
+    pytest.param(
+        subject_of(snooze=Snooze(NOON + minutes(30)), ceiling=Action.OBSERVE),
+        None,
+        Reason.SNOOZED,
+        id="snoozed where nothing may be written",
     ),
     pytest.param(
         due_subject(snooze=Snooze(NOON + minutes(30))),
@@ -206,89 +185,6 @@ def test_a_hold_stops_every_action(situation: Any, reason: Reason, expected: dic
     assert skips(found)["new"] is (Reason.WITHIN_GRACE if "new" in expected else reason)
     assert changes(found) == expected
     assert [hold.reason for hold in found.holds] == [reason]
-
-
-def test_a_run_goes_whole() -> None:
-    """All pods of one owner are one action."""
-    found = planned(due_subject("a", root=RUN), due_subject("b", root=RUN))
-    assert acted(found) == ["a", "b"]
-    assert len(found.actions) == 1
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        pytest.param(subject_of("z", ACTIVE, root=RUN), id="a busy rank"),
-        pytest.param(subject_of("z", UNKNOWN, root=RUN), id="an Unknown rank"),
-        pytest.param(subject_of("z", None, root=RUN, skip=Reason.EXEMPT), id="an exempt rank"),
-    ],
-)
-def test_one_rank_protects_its_run(other: Any) -> None:
-    """Seven idle pods of eight stay, and their warnings go."""
-    idle = [due_subject(f"rank-{number}", root=RUN) for number in range(7)]
-    found = planned(*idle, other)
-    assert acted(found) == []
-    assert {skips(found)[f"rank-{number}"] for number in range(7)} == {Reason.PEER_NOT_IDLE}
-    assert {changes(found)[f"rank-{number}"] for number in range(7)} == {Change.REMOVE}
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        pytest.param(subject_of("z", None, root=RUN, skip=Reason.FINISHED), id="finished"),
-        pytest.param(subject_of("z", None, root=RUN, skip=Reason.TERMINATING), id="going"),
-    ],
-)
-def test_a_pod_that_holds_nothing_protects_nobody(other: Any) -> None:
-    """Finished and going pods do not count as peers."""
-    assert acted(planned(due_subject("a", root=RUN), other)) == ["a"]
-
-
-def test_under_a_deployment_each_pod_stands_alone() -> None:
-    """A busy replica does not protect an idle one."""
-    found = planned(due_subject("a", root=DEPLOYMENT), subject_of("b", ACTIVE, root=DEPLOYMENT))
-    assert acted(found) == ["a"]
-
-
-def test_a_run_waits_for_its_last_warning() -> None:
-    """A pod that is due waits for one that is not."""
-    later = subject_of("b", root=RUN, mark=FRESH)
-    found = planned(due_subject("a", root=RUN), later)
-    assert acted(found) == []
-    assert skips(found) == {"a": Reason.WITHIN_GRACE, "b": Reason.WITHIN_GRACE}
-
-
-def test_the_mildest_ceiling_of_a_run_holds_for_all() -> None:
-    """One pod that may only be warned about keeps the run."""
-    found = planned(due_subject("a", root=RUN), due_subject("b", root=RUN, ceiling=Action.WARN))
-    assert acted(found) == []
-    assert changes(found) == {"a": Change.LOWER, "b": Change.LOWER}
-
-
-def test_a_snooze_of_one_keeps_the_run() -> None:
-    """Its end is the time of all."""
-    until = NOON + minutes(30)
-    found = planned(due_subject("a", root=RUN), due_subject("b", root=RUN, snooze=Snooze(until)))
-    assert acted(found) == []
-    assert {step.mark.reclaim_at for step in found.steps if step.mark} == {until}
-
-
-def test_an_owner_is_acted_on_once_a_day() -> None:
-    """Afterwards its pods are warned about, and no action is announced."""
-    record = record_of_pod("former", owner_uid=DEPLOYMENT.uid, at=NOON - minutes(60))
-    found = planned(subject_of("a", root=DEPLOYMENT), records=[record])
-    assert [step.mark.reclaim_at for step in found.steps if step.mark] == [None]
-    assert skips(found) == {"a": Reason.OWNER_RECREATES}
-    day_old = record_of_pod("former", owner_uid=DEPLOYMENT.uid, at=NOON - minutes(24 * 60))
-    assert acted(planned(due_subject("a", root=DEPLOYMENT), records=[day_old])) == ["a"]
-
-
-def test_the_rest_of_a_run_belongs_to_its_own_action() -> None:
-    """A pod that a budget kept back does not wait a day for the pods that went before it."""
-    at = NOON - minutes(20)
-    went = record_of_pod("uid-team-a-b", owner_uid=RUN.uid, at=at)
-    kept = record_of_pod("uid-team-a-a", owner_uid=RUN.uid, at=at, phase=Phase.BLOCKED)
-    assert acted(planned(due_subject("a", root=RUN), records=[went, kept])) == ["a"]
 
 
 RECORDS = [

@@ -24,7 +24,7 @@ from reaper.records import Phase, devices_taken
 from reaper.situation import Situation
 from reaper.steps import Change
 from reaper.subjects import Subject, groups_of
-from tests.reaper.acting.worlds import AFTER, GRACE, NOON, minutes, record_of_pod, subject_of, verdict_of
+from tests.reaper.acting.made import AFTER, GRACE, NOON, minutes, record_of_pod, subject_of, verdict_of
 
 OWNERS = [Root("batch/v1", "Job", "", f"job-{number}", f"uid-job-{number}") for number in range(4)] + [
     Root("apps/v1", "Deployment", "", f"web-{number}", f"uid-web-{number}") for number in range(2)
@@ -114,6 +114,8 @@ def test_no_limit_is_ever_exceeded(
     assert len(found.actions) <= limits.actions_per_cycle
     per_namespace = Counter(group.root.namespace for group in found.actions)
     assert max(per_namespace.values(), default=0) <= limits.actions_per_namespace
+    per_owner = Counter(group.root.uid for group in found.actions)
+    assert max(per_owner.values(), default=0) <= limits.actions_per_owner
     uids = [member.pod.uid for group in found.actions for member in group.members]
     assert len(uids) == len(set(uids))
     assert not set(uids) & {record.pod_uid for record in earlier if record.phase is Phase.ACCEPTED}

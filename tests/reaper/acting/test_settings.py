@@ -9,13 +9,15 @@ import pytest
 
 from policy import defaults
 from policy.errors import InvalidError
+from reaper.criteria import JudgeSettings
 from reaper.cycle import CycleResult
 from reaper.limits import BrakeLimits, Limits
 from reaper.loop import Loop
 from reaper.service import Health
 from reaper.settings import ENV_PREFIX, ReaperSettings
 from runtime.settings import describe, load
-from tests.reaper.acting.worlds import NOON, FakeClock, minutes
+from tests.reaper.acting.made import NOON, minutes
+from tests.reaper.acting.worlds import FakeClock
 
 URL = {"prometheus_url": "http://prometheus:9090"}
 
@@ -28,6 +30,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert settings.limits() == Limits()
     assert settings.brake_limits() == BrakeLimits()
     assert (settings.cycle, settings.quiet) == (defaults.CYCLE_SECONDS, defaults.QUIET_SECONDS)
+    assert settings.judging() == JudgeSettings()
     assert settings.judging().coverage == defaults.COVERAGE
     assert settings.judging().fresh_seconds == defaults.FRESH_SECONDS
 
@@ -45,6 +48,14 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         load(ReaperSettings, flags, env_prefix=ENV_PREFIX, environ={f"{ENV_PREFIX}OPS_PORT": "70000"})
     paths = {error.path for error in caught.value.errors}
     assert paths == {"--cycle", "--quiet", "--device-percent", "--prometheus-url", "--profile", "--ops-port"}
+
+
+def test_every_number_of_judging_can_be_chosen() -> None:
+    """An AMD card that rests below 90 W needs another limit than one that rests at 140 W."""
+    chosen = {**URL, "rest_watts": "90", "parked_bytes": "1000", "windows": "3", "points": "1000000"}
+    judging = load(ReaperSettings, chosen, env_prefix=ENV_PREFIX, environ={}).judging()
+    assert (judging.rest_watts, judging.parked_bytes) == (90, 1000)
+    assert (judging.windows, judging.points) == (3, 1_000_000)
 
 
 def test_maps_are_written_as_json() -> None:

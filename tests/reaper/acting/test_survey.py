@@ -18,7 +18,7 @@ from reaper.marks import Mark
 from reaper.owners import root_of_pod
 from reaper.subjects import Subject
 from reaper.survey import Rules, is_judged, is_open, survey
-from tests.reaper.acting.worlds import LABELS, NOON, POLICY, minutes, pod_of
+from tests.reaper.acting.made import LABELS, NOON, POLICY, minutes, pod_of
 
 RULES = Rules(profile=Profile.ENFORCE, excluded_namespaces=frozenset({"kube-system"}))
 POLICIES = PolicySet.of([POLICY])

@@ -228,9 +228,6 @@ def start_reaper(reaping: Installation) -> Iterator[Callable[..., Running]]:
 
     yield start
     for name in started:
-        import shutil
-
-        shutil.copy(reaping.sandbox.log(name), "/tmp/reaper-e2e.log")
         if reaping.sandbox.running(name):
             reaping.sandbox.stop(name)
 
@@ -251,7 +248,11 @@ def gpu_tenure(reaping: Installation) -> Callable[..., subprocess.CompletedProce
 def reap_once(reaping: Installation) -> Callable[[], int]:
     """Runs `gpu-tenure reaper --once` with the reaper's own rights; gives its exit code."""
     kubeconfig = str(reaping.sandbox.kubeconfig("reaper"))
-    own = (f"--kubeconfig={kubeconfig}", f"--prometheus-url={reaping.sandbox.prometheus_url}")
+    own = (
+        "--early-start=365d",
+        f"--kubeconfig={kubeconfig}",
+        f"--prometheus-url={reaping.sandbox.prometheus_url}",
+    )
 
     def run() -> int:
         argv = [sys.executable, "-m", "cli", "reaper", "--once", "--profile=enforce", "--no-dry-run"]

@@ -159,8 +159,8 @@ def of_memory() -> Iterator[Case]:
     yield Case("the share of a virtual device is of its own limit", pod, lines, held, SMALL_MEMORY)
 
 
-def of_hami() -> Iterator[Case]:
-    """HAMi's shares, whose utilization may be a false 0."""
+def of_hami_shares() -> Iterator[Case]:
+    """HAMi's shares by both sets of names; their utilization may be a false 0."""
     idle, busy, kernel = Reason.BELOW_THRESHOLD, Reason.ABOVE_THRESHOLD, Reason.RECENT_KERNEL
     hour = lambda ago: 50 * 60.0 - min(ago, 0)  # noqa: E731
     for names, kind in ((LEGACY, "legacy"), (None, "new")):
@@ -186,6 +186,11 @@ def of_hami() -> Iterator[Case]:
         ):
             lines = hami(f"{kind}-{name}", **given, **more)  # type: ignore[arg-type]
             yield Case(f"HAMi {kind}: {sentence}", pod(name), lines, reason)
+
+
+def of_hami_cards() -> Iterator[Case]:
+    """HAMi's cards: other shares, other exporters, shares that were never used."""
+    idle, busy = Reason.BELOW_THRESHOLD, Reason.ABOVE_THRESHOLD
     yield Case(
         "HAMi: another share keeps the card busy",
         gpu("share-a", devices=COMPANIONS),

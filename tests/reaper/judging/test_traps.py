@@ -30,7 +30,8 @@ def every_case() -> Iterator[Case]:
     yield from cases_of_pods.of_devices()
     yield from cases_of_pods.of_shares()
     yield from cases_of_pods.of_memory()
-    yield from cases_of_pods.of_hami()
+    yield from cases_of_pods.of_hami_shares()
+    yield from cases_of_pods.of_hami_cards()
     yield from cases_of_pods.of_amd()
 
 

@@ -1,16 +1,22 @@
 from io import StringIO
 
 from rich.console import Console
+from rich.table import Table
 
-from sandbox.demo.board import table
+from sandbox.demo.board import WIDE, admitted, judged
 from sandbox.demo.rows import Row
 
 
-def drawn(*rows: Row) -> str:
-    """The table as text."""
-    console = Console(file=StringIO(), width=200)
+def drawn(*rows: Row, width: int = WIDE) -> str:
+    """The table of the reaper as text."""
+    return text_of(judged(rows, "title", width), width)
+
+
+def text_of(table: Table, width: int) -> str:
+    """A table as a terminal of this width shows it."""
+    console = Console(file=StringIO(), width=width)
     with console.capture() as capture:
-        console.print(table(rows, "title"))
+        console.print(table)
     return capture.get()
 
 
@@ -37,9 +43,48 @@ def test_a_warned_pod_shows_when_it_will_be_evicted() -> None:
         reclaim_at="2026-01-01T09:10:11Z",
         outcome="warned",
     )
-    assert "evicted at 09:10:11Z unless used" in drawn(row)
+    assert "evicted at 09:10:11Z" in drawn(row)
 
 
 def test_a_parked_pod_is_called_parked() -> None:
     """Idle with memory held is shown as such."""
     assert "Idle, parked" in drawn(Row("a", "p", 1, verdict="Idle", reason="BelowThreshold", parked=True))
+
+
+LONGEST = Row(
+    "team-services",
+    "llm-server-5fc4f69948-zlrnd",
+    1,
+    pod_class="interactive",
+    deadline="none: ControllerOwned",
+    verdict="Idle",
+    reason="BelowThreshold",
+    parked=True,
+    reclaim_at="2026-01-01T09:10:11Z",
+    outcome="warned",
+    naive=True,
+)
+
+
+def test_a_wide_terminal_shows_each_pod_on_one_line() -> None:
+    """Nothing is folded, whatever comes together in one row."""
+    text = drawn(LONGEST)
+    line = next(line for line in text.splitlines() if "llm-server" in line)
+    assert "llm-server-…-zlrnd" in line
+    assert line.rstrip().endswith("kills it")
+    assert "none: ControllerOwned" in line
+
+
+def test_a_narrow_terminal_drops_what_admission_said_before() -> None:
+    """Class and deadline had a table of their own."""
+    text = drawn(LONGEST, width=100)
+    line = next(line for line in text.splitlines() if "llm-server" in line)
+    assert "ControllerOwned" not in text
+    assert line.rstrip().endswith("kills it")
+
+
+def test_the_table_of_admission_has_no_verdicts() -> None:
+    """There are none yet."""
+    text = text_of(admitted([LONGEST]), 80)
+    assert "none: ControllerOwned" in text
+    assert "verdict" not in text

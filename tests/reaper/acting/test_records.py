@@ -1,0 +1,103 @@
+"""The records of actions: listed, written once, completed, and what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from reaper.reclaim import record_of, spec_of
+from reaper.records import Phase, RecordStore, ShadowRecords, parse_record
+from runtime.kube import ApiError
+from tests.reaper.acting.kube import Answer, FakeKube
+from tests.reaper.acting.made import NOON, due_subject, record_of_pod
+from tests.reaper.acting.worlds import FakeRecords
+
+RECLAIMS = "/apis/gpu-tenure.io/v1alpha1/gpureclaims"
+IN_TEAM_A = "/apis/gpu-tenure.io/v1alpha1/namespaces/team-a/gpureclaims"
+
+
+def stored(name: str = "a", phase: str | None = None) -> dict[str, Any]:
+    """Gives a record as the API server holds it, as this reaper writes it."""
+    subject = due_subject(name)
+    made: dict[str, Any] = {
+        "metadata": {"name": f"pod-{subject.pod.uid}", "namespace": "team-a"},
+        "spec": spec_of(subject, NOON),
+    }
+    if phase:
+        made["status"] = {"phase": phase, "completedAt": "2025-03-01T12:00:00Z", "message": "x"}
+    return made
+
+
+async def test_records_are_listed_page_by_page() -> None:
+    """What is not a record of ours is left out."""
+    pages: dict[tuple[str, str], Answer] = {
+        ("GET", RECLAIMS): {
+            "items": [stored("a"), {"metadata": {}}],
+            "metadata": {"resourceVersion": "7", "continue": "next"},
+        },
+        ("GET", f"{RECLAIMS}?next"): {
+            "items": [stored("b", "Accepted")],
+            "metadata": {"resourceVersion": "7"},
+        },
+    }
+    found = await RecordStore(FakeKube(pages)).fetch()
+    assert [(record.pod_name, record.phase) for record in found] == [
+        ("a", Phase.PLANNED),
+        ("b", Phase.ACCEPTED),
+    ]
+
+
+async def test_a_record_is_written_once() -> None:
+    """Another reaper's record of the same pod is given back instead."""
+    subject = due_subject("a")
+    record = record_of(subject, NOON)
+    exists = ApiError(409, "AlreadyExists", "x")
+    kube = FakeKube(
+        {("POST", IN_TEAM_A): exists, ("GET", f"{IN_TEAM_A}/{record.name}"): stored("a", "Accepted")}
+    )
+    begun = await RecordStore(kube).begin(record, spec_of(subject, NOON))
+    assert begun.phase is Phase.ACCEPTED
+    with pytest.raises(ApiError):
+        await RecordStore(FakeKube({("POST", IN_TEAM_A): ApiError(403, "Forbidden", "x")})).begin(record, {})
+
+
+async def test_a_record_is_completed_in_its_status() -> None:
+    """Phase, time and message."""
+    record = record_of(due_subject("a"), NOON)
+    path = f"{IN_TEAM_A}/{record.name}/status"
+    kube = FakeKube({("PATCH", path): {}})
+    done = await RecordStore(kube).complete(record, Phase.BLOCKED, "a budget", NOON)
+    assert (done.phase, done.completed_at, done.message) == (Phase.BLOCKED, NOON, "a budget")
+    status = {"phase": "Blocked", "message": "a budget", "completedAt": "2025-03-01T12:00:00Z"}
+    assert kube.sent[0][2] == {"status": status}
+
+
+def test_a_record_says_who_what_why_and_how_to_get_it_back() -> None:
+    """Everything that somebody asks afterwards."""
+    spec = spec_of(due_subject("a", devices=2), NOON)
+    assert spec["pod"] == {"name": "a", "uid": "uid-team-a-a", "node": "node-a"}
+    assert spec["owner"]["kind"] == "Pod"
+    assert (spec["action"], spec["devices"], spec["decidedAt"]) == ("evict", 2, "2025-03-01T12:00:00Z")
+    assert spec["verdict"] == {"reason": "BelowThreshold", "sentence": "240 of 240 samples below 5 %"}
+    assert spec["terms"]["idle-after"] == "2h"
+    assert spec["howToGetBack"]
+    assert parse_record(msgspec.json.encode({"metadata": {}, "spec": spec})) is not None
+
+
+async def test_a_dry_run_keeps_its_records_to_itself() -> None:
+    """It reads the real ones, so that its limits are the real ones."""
+    real = FakeRecords()
+    former = record_of_pod("former")
+    real.kept[former.name] = former
+    shadow = ShadowRecords(real)
+    record = record_of(due_subject("a"), NOON)
+    await shadow.begin(record, {})
+    await shadow.complete(record, Phase.ACCEPTED, "x", NOON)
+    assert {one.pod_name: one.phase for one in await shadow.fetch()} == {
+        "former": Phase.ACCEPTED,
+        "a": Phase.ACCEPTED,
+    }
+    await shadow.remove(former)
+    assert list(real.kept) == [former.name]
