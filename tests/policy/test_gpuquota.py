@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from policy.errors import InvalidError
 from policy.gpuquota import GPUQuota, Per, Together, parse_quota, subject_of
@@ -88,3 +90,18 @@ def test_subjects(per: Per, together: tuple[Together, ...], requester: str | Non
     """The subject depends on `per`, `together` and who asked."""
     made = GPUQuota("q", per=per, together=frozenset(together))
     assert subject_of(made, "team-a", requester) == subject
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "manifests" / "examples" / "quotas").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_the_examples_are_quotas(path: Path) -> None:
+    """Each is read without an error."""
+    assert parse_quota(yaml.safe_load(path.read_text())).hard
+
+
+def test_there_are_examples() -> None:
+    """One for each whom limits can be for."""
+    found = {parse_quota(yaml.safe_load(path.read_text())).per for path in EXAMPLES}
+    assert found == set(Per)
