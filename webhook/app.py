@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -20,14 +20,13 @@ from webhook.admission import mutate
 from webhook.answers import Denied, encode_answer
 from webhook.clients import Clients
 from webhook.decision import OUTCOMES, Decision, Outcome
-from webhook.desk import Limits, Reviewer
 from webhook.images import images_stage
 from webhook.metrics import WebhookMetrics
 from webhook.quota_words import try_again
 from webhook.review import POD, Request, read_request
 from webhook.rights_stage import RightsPort, rights_stage
 from webhook.scene import AdmissionSettings, World, no_template
-from webhook.server import ReviewServer
+from webhook.server import Limits, Reviewer, ReviewServer
 from webhook.stages import Stage
 from webhook.subject import Memory, claim_templates_of
 from webhook.tls import ServingCertificate
@@ -149,18 +148,12 @@ class Admission:
         """The paths that the API server is told of."""
         return {MUTATE: self._review_mutating, VALIDATE: self._review_validating}
 
-    def _review_mutating(self, body: bytes) -> bytes | Awaitable[bytes]:
+    async def _review_mutating(self, body: bytes) -> bytes:
         """Answers a review of the mutating path: at once, unless the caches may learn more in a moment."""
         begun = self._clock.monotonic()
         request = read_request(body)
         decision = self._mutate(request)
-        if decision.outcome in WORTH_WAITING:
-            return self._mutate_later(request, decision, begun)
-        return self._answer(MUTATE, request, decision, begun)
-
-    async def _mutate_later(self, request: Request, decision: Decision, begun: float) -> bytes:
-        """Decides once more about what was decided too early."""
-        if await self._learns_more(request, decision):
+        if decision.outcome in WORTH_WAITING and await self._learns_more(request, decision):
             decision = self._mutate(request)
         return self._answer(MUTATE, request, decision, begun)
 

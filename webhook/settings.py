@@ -17,9 +17,9 @@ from policy.requester import parse_source
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
 from runtime.settings import Names, Seconds, Settings
 from webhook.clients import Clients
-from webhook.desk import Limits
 from webhook.rights import RightsLimits
 from webhook.scene import AdmissionSettings
+from webhook.server import Limits
 
 ENV_PREFIX = "GPU_TENURE_WEBHOOK_"
 Port = Annotated[int, Field(ge=0, le=65535)]

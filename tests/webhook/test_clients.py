@@ -20,8 +20,7 @@ from certs.issue import KeyPair, issue_ca, issue_leaf
 from policy.errors import InvalidError
 from runtime.settings import load
 from webhook.clients import Clients
-from webhook.desk import Limits
-from webhook.server import ReviewServer
+from webhook.server import Limits, ReviewServer
 from webhook.settings import ENV_PREFIX, WebhookSettings
 from webhook.tls import ServingCertificate
 

@@ -200,8 +200,7 @@ async def test_a_template_that_is_newer_than_the_watch(enforced: Door, pod: Make
         Caches(enforced), enforced.settings(), metrics, SystemClock(), 0.25, Nobody(), around
     )
     review = enforced.review(pod(0, resourceClaims=[CLAIM]))
-    found = admission.routes()[MUTATE](review)
-    answer = json.loads(found if isinstance(found, bytes) else await found)["response"]
+    answer = json.loads(await admission.routes()[MUTATE](review))["response"]
     assert answer["allowed"]
     assert ("patch" in answer) is comes
     assert around.waits == [("team-a", ("t",), 0.25)]

@@ -18,13 +18,13 @@ from policy.profile import Profile
 from policy.selection import PolicySet
 from runtime.clock import SystemClock
 from webhook.app import MUTATE, VALIDATE, Admission
-from webhook.desk import MalformedError
 from webhook.metrics import WebhookMetrics
 from webhook.own import OWN_ANNOTATIONS, OWN_LABELS
 from webhook.patch import ANNOTATIONS_LIMIT_BYTES, LABEL_VALUE, annotations_bytes
 from webhook.review import UserInfo
 from webhook.rights import Right
 from webhook.scene import AdmissionSettings
+from webhook.server import MalformedError
 
 P = "gpu-tenure.io/"
 POLICIES = [
@@ -214,14 +214,8 @@ async def review(
         "object": obj,
     }
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    response: dict[str, Any] = json.loads(await answer(door, path, json.dumps(body).encode()))["response"]
+    response: dict[str, Any] = json.loads(await door.routes()[path](json.dumps(body).encode()))["response"]
     return response
-
-
-async def answer(door: Admission, path: str, body: bytes) -> bytes:
-    """The answer to a body, which is there at once or later."""
-    found = door.routes()[path](body)
-    return found if isinstance(found, bytes) else await found
 
 
 def patched(obj: Any, response: dict[str, Any]) -> Any:
@@ -329,7 +323,7 @@ async def test_any_bytes_are_answered_or_malformed(door: Admission, body: bytes,
     whole = json.dumps(envelope).encode()
     for sent in (body, whole[:cut] + body, whole[:cut] + body + whole[cut + len(body) :]):
         try:
-            assert json.loads(await answer(door, path, sent))["response"]["allowed"] is True
+            assert json.loads(await door.routes()[path](sent))["response"]["allowed"] is True
         except MalformedError:
             continue
 

@@ -10,9 +10,7 @@ from http import HTTPStatus
 
 import pytest
 
-from webhook.connection import Connection as Connected
-from webhook.desk import Limits, MalformedError
-from webhook.server import ReviewServer
+from webhook.server import Limits, MalformedError, ReviewServer
 
 HOST = "127.0.0.1"
 
@@ -309,111 +307,6 @@ async def test_what_is_not_http_is_a_400_and_the_server_lives(
         connection = await up.connect()
         assert (await connection.ask("/echo")).status == 200
     assert caplog.records == []
-
-
-async def test_requests_that_come_together_are_answered_in_order() -> None:
-    """Several requests in one write, the first of them waiting, are answered one after the other."""
-    async with running() as up:
-        connection = await up.connect()
-        connection.send("/waiting", b"first")
-        for size in range(3, 53):
-            connection.send("/echo", b"x" * size)
-        await up.reviewers.entered.wait()
-        assert up.server.in_flight == 1
-        up.reviewers.release.set()
-        answers = [(await connection.answer()).body for _ in range(51)]
-        assert answers == [b"first", *(b'{"length":%d}' % size for size in range(3, 53))]
-
-
-class Clogged(asyncio.Transport):
-    """A transport whose client reads nothing until the test says so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written: list[bytes] = []
-        self.protocol: Connected | None = None
-        self.reading = True
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Is full at once."""
-        self.written.append(bytes(data))
-        if self.protocol is not None:
-            self.protocol.pause_writing()
-
-    def pause_reading(self) -> None:
-        """Reads no more."""
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        """Reads again."""
-        self.reading = True
-
-    def close(self) -> None:
-        """Ends the connection."""
-        if self.protocol is not None:
-            self.protocol.connection_lost(None)
-            self.protocol = None
-
-
-async def test_a_client_that_reads_no_answers_gets_no_more_of_them() -> None:
-    """What is written to it stays bounded, and it misses none once it reads."""
-    server = ReviewServer({"/echo": Reviewers().echo}, Limits(), Failures())
-    transport = Clogged()
-    transport.protocol = Connected(server, asyncio.get_running_loop())
-    transport.protocol.connection_made(transport)
-    request = b"POST /echo HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
-    transport.protocol.data_received(request * 3)
-    for answered in (1, 2, 3):
-        await until(lambda count=answered: len(transport.written) == count)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert (len(transport.written), transport.reading) == (answered, False)
-        transport.protocol.resume_writing()
-    transport.close()
-    assert server.in_flight == 0
-
-
-async def test_a_body_that_waits_is_asked_for() -> None:
-    """A client that expects to be told gets the word, and sends the body then."""
-    async with running() as up:
-        connection = await up.connect()
-        connection.writer.write(
-            b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
-        )
-        async with asyncio.timeout(10):
-            assert await connection.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
-        connection.writer.write(b"12345")
-        assert (await connection.answer()).body == b'{"length":5}'
-
-
-async def test_a_head_that_never_ends_is_given_up() -> None:
-    """Half a head holds a connection no longer than half a body does."""
-    async with running(Limits(body_seconds=0.05, lingering_seconds=0.05)) as up:
-        connection = await up.connect()
-        connection.writer.write(b"POST /echo HTTP/1.1\r\nHost: ")
-        assert (await connection.answer()).status == 408
-        assert await connection.at_end()
-        assert (up.server.in_flight, up.server.in_flight_bytes) == (0, 0)
-
-
-async def test_an_idle_connection_ends_at_last() -> None:
-    """A client that asks nothing for long is not kept."""
-    async with running(Limits(body_seconds=0.02, keep_alive_seconds=0.1)) as up:
-        connection = await up.connect()
-        assert (await connection.ask("/echo")).status == 200
-        assert await connection.at_end()
-        assert up.failures.seen == {}
-
-
-async def test_a_request_that_is_decided_late_outlives_the_time_out_of_bodies() -> None:
-    """The limit is for what the client has to send, not for us."""
-    async with running(Limits(body_seconds=0.02)) as up:
-        connection = await up.connect()
-        connection.send("/waiting", b"slow")
-        await up.reviewers.entered.wait()
-        await asyncio.sleep(0.1)  # several times the limit
-        up.reviewers.release.set()
-        assert (await connection.answer()).body == b"slow"
 
 
 async def test_a_client_that_leaves_in_the_middle_is_forgotten() -> None:
