@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from cli.documents import Document
     from cli.explanation import Explanation, Setting
     from policy.requester import RequesterSource
-    from policy.resources import ResourceTable
     from policy.selection import PolicySet
 
 Output = Literal["text", "json", "yaml"]
@@ -56,6 +55,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per flag
     what its pods would be admitted as. Exit code 0: allowed, 1: refused, 2: bad input.
     """
     from cli.explanation import Setting
+    from cli.gpu_resources import read_table
     from policy.profile import Profile
     from webhook.scene import AdmissionSettings
 
@@ -63,7 +63,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per flag
         policies=_policies(policy or []),
         admission=AdmissionSettings(
             profile=Profile(profile),
-            table=_table(gpu_resources),
+            table=read_table(gpu_resources),
             requester_sources=_sources(requester_sources),
         ),
         user=user,
@@ -132,20 +132,6 @@ def _policies(files: list[str]) -> PolicySet:
     if errors:
         raise InvalidError(errors)
     return PolicySet.of([document.content for document in documents])
-
-
-def _table(text: str) -> ResourceTable:
-    """Reads further rows of the table of GPU resources."""
-    import msgspec
-
-    from policy.errors import FieldError, InvalidError
-    from policy.resources import parse_table
-
-    try:
-        rows = msgspec.json.decode(text, type=list[dict[str, Any]]) if text.strip() else []
-    except msgspec.DecodeError as error:
-        raise InvalidError([FieldError("--gpu-resources", "must be a JSON list of rows")]) from error
-    return parse_table(rows, "--gpu-resources")
 
 
 def _sources(text: str) -> tuple[RequesterSource, ...]:

@@ -66,6 +66,12 @@ PasswordFile = Annotated[
     Path | None, typer.Option(envvar=f"{PREFIX}PASSWORD_FILE", help="File with the password.")
 ]
 CaFile = Annotated[Path | None, typer.Option(envvar=f"{PREFIX}CA_FILE", help="Certificates to trust.")]
+Resources = Annotated[
+    str,
+    typer.Option(
+        envvar=f"{PREFIX}GPU_RESOURCES", help="Further names of GPU resources, as the chart's; JSON."
+    ),
+]
 Headers = Annotated[list[str] | None, typer.Option(help="A further header.", metavar="X-Scope-OrgID=team")]
 
 
@@ -84,6 +90,7 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     password_file: PasswordFile = None,
     ca_file: CaFile = None,
     header: Headers = None,
+    gpu_resources: Resources = "",
 ) -> None:
     """Say of every GPU pod whether it is idle, and how that is known. It never acts.
 
@@ -110,7 +117,8 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     )
     settings = judge_input.criteria(interval or (), matcher or (), history, errors)
     policies = judge_input.policies(policy or (), errors)
-    candidates = judge_input.pods(pods, policies, errors)
+    names = judge_input.table(gpu_resources, errors)
+    candidates = judge_input.pods(pods, policies, names, errors)
     if errors or options is None or settings is None:
         raise InvalidError(errors)
     observation = asyncio.run(_observe(candidates, options, settings, moment))

@@ -7,9 +7,11 @@ from datetime import datetime
 from pathlib import Path
 
 from cli.documents import read_documents
+from cli.gpu_resources import read_table
 from cli.podlist import read_bytes, read_pods
 from policy.durations import parse_duration, parse_time
 from policy.errors import FieldError, FormatError, InvalidError
+from policy.resources import BUILT_IN_TABLE, ResourceTable
 from policy.selection import PolicySet
 from reaper.criteria import JudgeSettings
 from reaper.dossier import Given, given_terms
@@ -107,14 +109,25 @@ def policies(paths: Sequence[Path], errors: list[FieldError]) -> PolicySet:
     return policies
 
 
-def pods(path: Path, policies: PolicySet, errors: list[FieldError]) -> list[tuple[GpuPod, Given]]:
+def table(text: str, errors: list[FieldError]) -> ResourceTable:
+    """The names of GPU resources."""
+    try:
+        return read_table(text)
+    except InvalidError as error:
+        errors += error.errors
+        return BUILT_IN_TABLE
+
+
+def pods(
+    path: Path, policies: PolicySet, names: ResourceTable, errors: list[FieldError]
+) -> list[tuple[GpuPod, Given]]:
     """The GPU pods of a list, with the terms to judge them by."""
     before = len(errors)
     data = read_bytes(path, errors)
     if len(errors) > before:
         return []
     listed = read_pods(data, errors)
-    found = [pod for one in listed.pods if (pod := gpu_pod(one)) is not None]
+    found = [pod for one in listed.pods if (pod := gpu_pod(one, names)) is not None]
     return [(pod, given_terms(pod, policies, listed.namespaces)) for pod in found]
 
 

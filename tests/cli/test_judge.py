@@ -264,3 +264,36 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     flags = {line.split()[1].rstrip(":") for line in ran.err.splitlines()}
     expected = "--pods --prometheus-url --at --interval --matcher --policy --timeout --bearer-token-file"
     assert flags == set(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        pytest.param("", {}, id="unknown names are no GPUs"),
+        pytest.param(
+            '[{"pattern": "example.com/npu", "unit": "device"}]',
+            {"npu": ("Unknown", "UnsupportedSource")},
+            id="of a vendor without metrics",
+        ),
+        pytest.param(
+            '[{"pattern": "example.com/npu", "unit": "device", "vendor": "nvidia"}]',
+            {"npu": ("Unknown", "NoSeries")},
+            id="of a vendor with metrics",
+        ),
+    ],
+)
+def test_further_names(url: str, rows: str, found: dict[str, tuple[str, str]]) -> None:
+    """The same rows as the chart's make pods GPU pods, and say whose metrics count."""
+    npu = pod("npu")
+    npu["spec"]["containers"][0]["resources"]["limits"] = {"example.com/npu": "1"}
+    arguments = ("--pods", "-", "--prometheus-url", url, "--at", format_time(NOW), "-o", "json")
+    ran = run(*arguments, "--gpu-resources", rows, stdin=listed(npu))
+    assert ran.code == 0, ran.err
+    assert {name: (one["verdict"], one["reason"]) for name, one in verdicts(ran).items()} == found
+
+
+def test_wrong_names_are_refused() -> None:
+    """Like any other flag, before anything is asked."""
+    ran = run("--pods", "-", "--prometheus-url", "http://127.0.0.1:1", "--gpu-resources", "{", stdin=listed())
+    assert ran.code == 2
+    assert "--gpu-resources: must be a JSON list of rows" in ran.err
