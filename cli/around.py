@@ -9,10 +9,14 @@ import msgspec
 
 from cli.documents import Document
 from policy.errors import FieldError, InvalidError
+from policy.gpuquota import parse_quota
+from policy.keys import NAMESPACE_NAME
+from policy.ledger import Ledger
 from policy.objects import ObjectMeta
 from policy.resourcequota import ResourceQuota
 from policy.scheduling import PriorityClasses
-from policy.selection import PolicySet
+from policy.selection import PolicySet, selector_matches
+from runtime.quotas import StoredQuota, read_stored
 
 _Value = TypeVar("_Value")
 
@@ -25,10 +29,20 @@ class _PriorityClass(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Around(msgspec.Struct, frozen=True):
-    """ResourceQuotas by namespace, and the PriorityClasses; None where no file has any."""
+    """ResourceQuotas by namespace, GPUQuotas, and the PriorityClasses; None where no file has any."""
 
     quotas: Mapping[str, tuple[ResourceQuota, ...]] = {}
     classes: PriorityClasses | None = None
+    gpu_quotas: tuple[StoredQuota, ...] = ()
+
+    def gpu_quotas_of(self, namespace: str, labels: Mapping[str, str]) -> tuple[StoredQuota, ...]:
+        """The GPUQuotas that select a namespace, by name; one that nobody has counted is taken for empty."""
+        known = {NAMESPACE_NAME: namespace, **labels}
+        return tuple(
+            stored if stored.ledger.observed_generation else _empty(stored, namespace)
+            for stored in sorted(self.gpu_quotas, key=lambda stored: stored.name)
+            if selector_matches(stored.quota.namespace_selector, known)
+        )
 
     def classes_for(self, policies: PolicySet) -> PriorityClasses:
         """The classes of the files; without any, those that policies name are taken to exist."""
@@ -46,6 +60,7 @@ def around_of(documents: Iterable[Document], namespace: str | None) -> Around:
     """
     quotas: dict[str, tuple[ResourceQuota, ...]] = {}
     classes: list[_PriorityClass] = []
+    gpu_quotas: list[StoredQuota] = []
     for document in documents:
         if document.content["kind"] == "ResourceQuota":
             quota = _read(document, ResourceQuota)
@@ -53,9 +68,32 @@ def around_of(documents: Iterable[Document], namespace: str | None) -> Around:
             quotas[home] = (*quotas.get(home, ()), quota)
         elif document.content["kind"] == "PriorityClass":
             classes.append(_read(document, _PriorityClass))
+        elif document.content["kind"] == "GPUQuota":
+            gpu_quotas.append(_gpu_quota(document))
     names = frozenset(one.metadata.name or "" for one in classes)
     default = next((one.metadata.name for one in classes if one.global_default), None)
-    return Around(quotas, PriorityClasses(names, default) if classes else None)
+    known = PriorityClasses(names, default) if classes else None
+    return Around(quotas, known, tuple(gpu_quotas))
+
+
+def _gpu_quota(document: Document) -> StoredQuota:
+    """Reads a GPUQuota with its ledger, if it has one."""
+    try:
+        parse_quota(document.content)
+        stored = read_stored(msgspec.json.encode(document.content))
+    except InvalidError as error:
+        raise InvalidError([one.under(document.where) for one in error.errors]) from error
+    except msgspec.DecodeError as error:
+        raise InvalidError([FieldError(document.where, str(error))]) from error
+    if stored.problem is not None:
+        raise InvalidError([FieldError(document.where, stored.problem)])
+    return stored
+
+
+def _empty(stored: StoredQuota, namespace: str) -> StoredQuota:
+    """The quota as it will be once it has counted nothing in a namespace."""
+    ledger = Ledger(observed_generation=max(stored.quota.generation, 1), namespaces=(namespace,))
+    return msgspec.structs.replace(stored, ledger=ledger)
 
 
 def _read(document: Document, kind: type[_Value]) -> _Value:

@@ -50,9 +50,10 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per flag
     """Show what admission would do with a manifest, offline: terms, deadline, patch, warnings and why.
 
     Reads Pods, Deployments, Jobs, CronJobs and any other object with a pod template, and what they depend on:
-    ResourceClaimTemplates, ResourceQuotas and PriorityClasses (without any of these, the ones that policies
-    name are taken to exist). For a workload, `object` is the patched workload and `pod`
-    what its pods would be admitted as. Exit code 0: allowed, 1: refused, 2: bad input.
+    ResourceClaimTemplates, ResourceQuotas, GPUQuotas with what they hold (`kubectl get gpuquotas -o yaml`),
+    and PriorityClasses (without any of these, the ones that policies name are taken to exist). For a
+    workload, `object` is the patched workload and `pod` what its pods would be admitted as. Exit code 0:
+    allowed, 1: refused, 2: bad input.
     """
     from cli.explanation import Setting
     from cli.gpu_resources import read_table

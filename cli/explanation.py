@@ -24,8 +24,10 @@ from webhook.admission import mutate
 from webhook.decision import OUTCOMES, Decision, Outcome
 from webhook.images import images_stage
 from webhook.patch import apply
+from webhook.quota_stage import known_quotas_stage
 from webhook.review import JOB, POD, Kind, Request, ReviewedObject, UserInfo, workload_request
 from webhook.scene import AdmissionSettings, World
+from webhook.stages import Stage
 from webhook.subject import Memory, claimed_in
 from webhook.validation import terms_stage, validate
 
@@ -188,12 +190,12 @@ class _Explainer:
         mutated = self._mutate(POD, carried.pod, carried.creator, path)
         patched = apply(carried.pod, mutated.patch)
         request = self._request(POD, patched, carried.creator, path)
-        stages = (terms_stage(self.memory), images_stage)
-        checked = asyncio.run(validate(request, self.world, self.setting.admission, self.memory, stages))
+        stages = (terms_stage(self.memory), images_stage, self._quotas())
+        admission = self.setting.admission
+        checked = asyncio.run(validate(request, self.world, admission, self.memory, stages))
         devices = mutated.devices or self._devices(request)
         # A controller acts for whoever made the workload.
         sender = carried.creator if not carried.path else self.setting.user or SOMEBODY
-        admission, asks = self.setting.admission, devices.is_gpu or bool(devices.unresolved)
         rights = right_sentences(mutated.policy, self.setting.policies, sender, self.namespace, admission)
         return Explanation(
             gpu_pod=mutated.outcome not in {Outcome.NOT_GPU, Outcome.CLAIMS_UNRESOLVED},
@@ -210,9 +212,14 @@ class _Explainer:
                 *(str(problem) for problem in devices.problems),
                 *self._unselected(mutated.policy),
             ],
-            bypasses=bypass_sentences(carried.pod, self.namespace, admission, is_gpu=asks),
+            bypasses=bypass_sentences(carried.pod, self.namespace, admission, is_gpu=devices.may_be_gpu),
             pod=patched,
         )
+
+    def _quotas(self) -> Stage:
+        """The check against GPUQuotas."""
+        found = self.setting.around.gpu_quotas_of(self.namespace, self.setting.namespace_labels)
+        return known_quotas_stage(found, self.setting.admission.table.weight_of)
 
     def _devices(self, request: Request) -> Devices:
         """What a pod holds that admission leaves alone."""

@@ -22,7 +22,7 @@ from webhook.answers import Denied
 from webhook.quota_metrics import QuotaMetrics, QuotaOutcome
 from webhook.quotas import QuotaBook
 from webhook.reservations import Desk, Desks, Result, Taken
-from webhook.stages import PASSED, Checked, Finding
+from webhook.stages import PASSED, Checked, Finding, Stage
 
 ENFORCING_SECONDS = 4.0
 """How long a pod may wait for its reservation: below the API server's limit of 5 s for this webhook."""
@@ -115,16 +115,9 @@ class QuotaStage:
 
     def _look(self, checked: Checked, quotas: Sequence[StoredQuota], ask: Ask) -> Finding:
         """The same answer for a dry run, from what is known, without a trace."""
-        for stored in quotas:
-            latest = self._desks.at(stored.name).latest() or stored
-            if latest.problem is not None:
-                return self._finding(QuotaOutcome.LOOKED, quota_words.broken(latest.name, latest.problem))
-            judged = judge_ask(latest.quota, latest.ledger, ask, self._weigh)
-            refusal = _refusal_of(latest.name, judged, checked)
-            if refusal is not None:
-                return self._finding(QuotaOutcome.LOOKED, refusal)
+        latest = [self._desks.at(stored.name).latest() or stored for stored in quotas]
         self._metrics.decided(QuotaOutcome.LOOKED)
-        return PASSED
+        return Finding(refusal=_first_refusal(latest, checked, ask, self._weigh))
 
     def _give_back(self, taken: Sequence[Desk], ask: Ask) -> None:
         """Begins to take back what this review added; the refusal need not wait for it."""
@@ -145,6 +138,29 @@ def build_quota_stage(
     book = QuotaBook(client, clock=clock)
     desks = Desks(lambda name: Desk(client, partial(book.get, name), weigh, clock, metrics))
     return book, QuotaStage(book, desks, rooms, weigh, metrics, clock)
+
+
+def known_quotas_stage(quotas: Sequence[StoredQuota], weigh: Weigh) -> Stage:
+    """The check against quotas that are given, by name, without a cluster; nothing is reserved."""
+
+    async def check(checked: Checked) -> Finding:
+        charges = dict(checked.subject.devices.charges)
+        some = [stored for stored in quotas if stored.problem or concerns(stored.quota, charges, weigh)]
+        return Finding(refusal=_first_refusal(some, checked, _ask(checked, charges), weigh))
+
+    return check
+
+
+def _first_refusal(quotas: Sequence[StoredQuota], checked: Checked, ask: Ask, weigh: Weigh) -> Denied | None:
+    """The refusal of the first quota that does not let the pod pass."""
+    for stored in quotas:
+        if stored.problem is not None:
+            return quota_words.broken(stored.name, stored.problem)
+        judged = judge_ask(stored.quota, stored.ledger, ask, weigh)
+        refusal = _refusal_of(stored.name, judged, checked)
+        if refusal is not None:
+            return refusal
+    return None
 
 
 def _ask(checked: Checked, counts: dict[str, int]) -> Ask:
