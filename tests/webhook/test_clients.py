@@ -141,5 +141,5 @@ def test_names(certificate: dict[str, Any] | None, sends: bool) -> None:
 def test_settings_that_would_check_nothing_are_refused() -> None:
     """A name without a CA, or a CA without TLS, is a mistake."""
     for flags in ({"client_names": "a"}, {"client_ca": "/x"}):
-        with pytest.raises(InvalidError, match="client_"):
+        with pytest.raises(InvalidError, match="--client-"):
             load(WebhookSettings, {"host": "127.0.0.1", **flags}, None, ENV_PREFIX, {})

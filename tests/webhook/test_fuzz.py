@@ -23,7 +23,7 @@ from policy.profile import Profile
 from policy.selection import PolicySet
 from runtime.clock import SystemClock
 from webhook.app import MUTATE, VALIDATE, Admission
-from webhook.desk import MalformedError
+from webhook.server import MalformedError
 from webhook.metrics import WebhookMetrics
 from webhook.own import OWN_ANNOTATIONS, OWN_LABELS
 from webhook.review import UserInfo
