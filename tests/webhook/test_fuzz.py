@@ -23,12 +23,12 @@ from policy.profile import Profile
 from policy.selection import PolicySet
 from runtime.clock import SystemClock
 from webhook.app import MUTATE, VALIDATE, Admission
-from webhook.server import MalformedError
 from webhook.metrics import WebhookMetrics
 from webhook.own import OWN_ANNOTATIONS, OWN_LABELS
 from webhook.review import UserInfo
 from webhook.rights import Right
 from webhook.scene import AdmissionSettings
+from webhook.server import MalformedError
 
 Object = dict[str, Any]
 Path = tuple[str | int, ...]
