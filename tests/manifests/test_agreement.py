@@ -11,11 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from policy.cel import beginning, name_test, plain_name
 from policy.devices import devices_of
 from policy.objects import Pod
-from policy.resource_rules import Unit
-from policy.resources import BUILT_IN_TABLE, TABLE, ResourceTable, parse_table
+from policy.resources import TABLE, ResourceTable, parse_table
 from sandbox.api import Reply
 from tests.manifests.conftest import ROOT, Asked
 
@@ -124,45 +122,3 @@ def test_what_is_generated_is_what_is_there() -> None:
     script = [sys.executable, str(ROOT / "manifests" / "generate.py"), "--check"]
     done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_every_built_in_row_is_in_the_condition() -> None:
-    """As a plain name or as a pattern, each with its guard."""
-    expression = name_test(TABLE)
-    for rule in TABLE:
-        plain = plain_name(rule.pattern)
-        if plain is not None:
-            assert f'"{plain}"' in expression
-        elif rule.unit is not Unit.NOTHING:
-            begin = beginning(rule.pattern)
-            assert begin
-            assert f"name.startsWith(\"{begin}\") && name.matches(r'^(?s:{rule.pattern})$')" in expression
-
-
-def test_guards_of_patterns_let_every_match_pass() -> None:
-    """What a pattern matches begins as its guard says, and has the slash that all names must have."""
-    for rule in TABLE:
-        for name in rule.examples:
-            assert "/" in name
-            assert name.startswith(beginning(rule.pattern))
-            assert (BUILT_IN_TABLE.known(name) is None) is (rule.unit is Unit.NOTHING)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "begin"),
-    [
-        (r"nvidia\.com/mig-[a-z]+", "nvidia.com/mig-"),
-        (r"(huawei\.com/Ascend[A-Z]+)-memory", "huawei.com/Ascend"),
-        (r"a\.com/b?c", "a.com/"),
-        (r"a\.com/bc*", "a.com/b"),
-        (r"a\.com/b|c\.com/d", ""),
-        (r"(a|b)\.com/c", ""),
-        (r"(a\.com/b)?c", ""),
-        (r"a\.?com/b", "a"),
-        (r".*/gpu", ""),
-        (r"a\.com/b{0,2}", "a.com/"),
-    ],
-)
-def test_beginnings_of_patterns(pattern: str, begin: str) -> None:
-    """A guard is never narrower than its pattern."""
-    assert beginning(pattern) == begin
