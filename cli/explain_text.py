@@ -43,7 +43,8 @@ def _rows(explanation: Explanation) -> list[tuple[str, Text]]:
     rows = [("answer", answer)]
     if not explanation.gpu_pod:
         rows.append(("GPU pod", Text("no: it is admitted as it is")))
-        rows += _several("not counted", explanation.uncounted, "yellow")
+        unsaid = [one for one in explanation.uncounted if one not in explanation.reasons]
+    rows += _several("not counted", unsaid, "yellow")
         return [*rows, *_several("bypass", explanation.bypasses, "yellow")]
     devices = ", ".join(f"{count} x {name}" for name, count in explanation.devices.items())
     if explanation.pod_class is not None:

@@ -147,6 +147,7 @@ def _decided(
             *((f"class {pod_class}: {why}",) if why else ()),
             *((problem,) if problem else ()),
             *settled.reasons,
+            *map(str, subject.devices.unresolved),
             *remarks,
             *((f"not patched: {unfit}",) if unfit else ()),
         ),

@@ -142,6 +142,13 @@ async def test_claims_that_cannot_be_resolved(enforced: Door, pod: Make, claim: 
     assert (checked.outcome, checked.allowed) == (Outcome.CLAIMS_UNRESOLVED, True)
 
 
+def test_a_claim_that_is_not_counted_beside_a_device(enforced: Door, pod: Make) -> None:
+    """The device makes a GPU pod, and the claim is said."""
+    decision = enforced.decide(pod(1, resourceClaims=[{"name": "c", "resourceClaimName": "shared"}]))
+    assert decision.outcome is Outcome.PATCHED
+    assert any("ResourceClaim shared may be shared" in reason for reason in decision.reasons)
+
+
 class Late(NothingAround):
     """A cluster whose template comes while somebody waits for it."""
 
