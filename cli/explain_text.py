@@ -43,15 +43,15 @@ def _rows(explanation: Explanation) -> list[tuple[str, Text]]:
     rows = [("answer", answer)]
     if not explanation.gpu_pod:
         rows.append(("GPU pod", Text("no: it is admitted as it is")))
-        unsaid = [one for one in explanation.uncounted if one not in explanation.reasons]
-    rows += _several("not counted", unsaid, "yellow")
+        rows += _several("not counted", explanation.uncounted, "yellow")
         return [*rows, *_several("bypass", explanation.bypasses, "yellow")]
     devices = ", ".join(f"{count} x {name}" for name, count in explanation.devices.items())
     if explanation.pod_class is not None:
         rows.append(("devices", Text(devices or "none that can be read")))
     if explanation.cards not in {"0", *explanation.devices.values()}:
         rows.append(("in whole cards", Text(explanation.cards)))
-    rows += _several("not counted", explanation.uncounted, "yellow")
+    unsaid = [one for one in explanation.uncounted if one not in explanation.reasons]
+    rows += _several("not counted", unsaid, "yellow")
     if explanation.pod_class is not None:
         rows.append(("class", Text(explanation.pod_class)))
     if explanation.policy is not None:
