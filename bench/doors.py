@@ -16,6 +16,7 @@ CHART = {MUTATING: "zz-gpu-tenure", VALIDATING: "gpu-tenure"}
 """The configurations of the chart, by their resource."""
 PATHS = {MUTATING: "/mutate", VALIDATING: "/validate"}
 NAME_LABEL = "kubernetes.io/metadata.name"
+TIMEOUT_SECONDS = 30
 ENTRIES = 24
 """Entries of environment, with which a review has about 10 kB."""
 VARIANTS = 4
@@ -39,14 +40,16 @@ DOORS = (NO_WEBHOOK, MUTATED, OTHER, WHOLE)
 def configuration(chart: Object, door: Door, path: str, address: str) -> Object:
     """Gives a copy of the chart's configuration for one door's namespace and one server.
 
-    Rules, match conditions and time-outs stay as they are, so that the API server has the same work with
-    each; a server that does not answer refuses the pod, so that no failure is taken for speed.
+    Rules and match conditions stay as they are, so that the API server has the same work with each. A server
+    that does not answer refuses the pod, so that no failure is taken for speed; it has long to answer, so that
+    a busy machine shows in the figures and not as a failure.
     """
     hooks = copy.deepcopy(chart["webhooks"])
     for hook in hooks:
         hook["clientConfig"]["url"] = f"https://{address}{path}"
         hook["namespaceSelector"] = {"matchLabels": {NAME_LABEL: door.namespace}}
         hook["failurePolicy"] = "Fail"
+        hook["timeoutSeconds"] = TIMEOUT_SECONDS
     return {
         "apiVersion": chart["apiVersion"],
         "kind": chart["kind"],

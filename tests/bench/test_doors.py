@@ -33,7 +33,7 @@ def test_each_server_gets_the_charts_own_rules() -> None:
     ]
     assert hooks[0] == hooks[1]
     assert hooks[0]["clientConfig"] == {"url": "https://127.0.0.1:2/mutate", "caBundle": "Zg=="}
-    assert hooks[0]["failurePolicy"] == "Fail"
+    assert (hooks[0]["failurePolicy"], hooks[0]["timeoutSeconds"]) == ("Fail", 30)
     assert CHART["webhooks"][0]["failurePolicy"] == "Ignore"
 
 
