@@ -41,8 +41,8 @@ def configuration(chart: Object, door: Door, path: str, address: str) -> Object:
     """Gives a copy of the chart's configuration for one door's namespace and one server.
 
     Rules and match conditions stay as they are, so that the API server has the same work with each. A server
-    that does not answer refuses the pod, so that no failure is taken for speed; it has long to answer, so that
-    a busy machine shows in the figures and not as a failure.
+    that does not answer refuses the pod, so that no failure is taken for speed. It has long to answer, since
+    a busy machine is to show in the figures and not as a failure.
     """
     hooks = copy.deepcopy(chart["webhooks"])
     for hook in hooks:
