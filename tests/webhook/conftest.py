@@ -183,6 +183,9 @@ def patch_of() -> Callable[[bytes], list[Object]]:
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POLICIES = "/apis/gpu-tenure.io/v1alpha1/gpupolicies"
 SELECTED = {"webhook-tests": "yes"}
+HUB = "system:serviceaccount:hub:hub"
+SOURCES = {"GPU_TENURE_WEBHOOK_REQUESTER_SOURCES": f"{HUB}=annotation:hub.jupyter.org/username"}
+"""Environment of the webhook: a hub that acts for others."""
 POLICY_NAME = "webhook-tests"
 
 
@@ -204,7 +207,7 @@ class Site:
         self.installation.upgrade({"profile": profile})
         self._route("mutatingwebhookconfigurations/zz-gpu-tenure", self.mutating, "/mutate")
         self._route("validatingwebhookconfigurations/gpu-tenure", self.validating, "/validate")
-        self.installation.start_webhooks(1, ["--drain=2s"])
+        self.installation.start_webhooks(1, ["--drain=2s"], SOURCES)
         self.share_backends()
         self.profile = profile
         wait(self._in_force, 30, f"the profile {profile} is in force")
@@ -218,9 +221,14 @@ class Site:
         """Lets the two paths fail, or work again; cuts what is connected."""
         self.mutating.mode, self.validating.mode = mutating, validating
 
-    def create(self, path: str, obj: Object, *, dry_run: bool = False) -> Reply:
-        """Creates an object as the administrator; a refusal is an answer."""
-        return self.sandbox.api().raw("POST", f"{path}?dryRun=All" if dry_run else path, obj)
+    def create(self, path: str, obj: Object, *, dry_run: bool = False, user: str = "") -> Reply:
+        """Creates an object as the administrator or somebody who may do as much; a refusal is an answer."""
+        return self.send("POST", f"{path}?dryRun=All" if dry_run else path, obj, user)
+
+    def send(self, method: str, path: str, obj: Object | None = None, user: str = "") -> Reply:
+        """Sends a request as the administrator, or as somebody who may do as much."""
+        headers = {"Impersonate-User": user, "Impersonate-Group": "system:masters"} if user else {}
+        return self.sandbox.api().raw(method, path, obj, headers)
 
     def close(self) -> None:
         """Puts back what others expect."""

@@ -66,7 +66,9 @@ def test_the_pods_of_a_deployment(site: Site, selected: str, pod: Make) -> None:
     created = api.create(f"/apis/apps/v1/namespaces/{selected}/deployments", body)
     pods = f"/api/v1/namespaces/{selected}/pods"
     made = api.wait(lambda: (found := api.list(pods)) and len(found) == 2 and found, 30, "two pods exist")
-    assert created["spec"]["template"]["metadata"] == {"labels": {"app": "d"}}
+    metadata = created["spec"]["template"]["metadata"]
+    assert metadata["labels"] == {"app": "d"}
+    assert metadata["annotations"] == {f"{P}requested-by": "admin"}
     for one in made:
         assert one["metadata"]["labels"][f"{P}class"] == "serving"
         assert one["metadata"]["annotations"][f"{P}deadline"] == "none: ControllerOwned"
