@@ -33,7 +33,7 @@ def test_the_server_accepts_every_object(sandbox: Sandbox, release: Any, values:
     """Helm's upgrade succeeds, and the API server finds nothing to remark in any expression."""
     release.set(**values)
     guards = sandbox.api().list(GUARDS)
-    assert len(guards) == 6
+    assert len(guards) == 8
 
     def checked() -> bool:
         status = [guard.get("status", {}) for guard in sandbox.api().list(GUARDS)]
