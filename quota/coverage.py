@@ -7,7 +7,7 @@ both the watches and the reviews of that time have come to an end.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from policy.gpuquota import GPUQuota
 from policy.keys import NAMESPACE_NAME
@@ -21,7 +21,7 @@ class Coverage:
 
     def __init__(self, settle_seconds: float) -> None:
         self._settle = settle_seconds
-        self._since: dict[tuple[str, str], float] = {}
+        self._since: dict[str, dict[str, float]] = {}
 
     def namespaces(
         self,
@@ -32,24 +32,29 @@ class Coverage:
         now: float,
     ) -> tuple[str, ...]:
         """The namespaces to count; `fresh` ones did not exist before, so nothing can be under way in them."""
-        listed: list[str] = []
-        for namespace in namespaces:
-            name = namespace.metadata.name or ""
-            key = (quota.uid, name)
-            labels = {NAMESPACE_NAME: name, **(namespace.metadata.labels or {})}
-            if not selector_matches(quota.namespace_selector, labels):
-                self._since.pop(key, None)
-                continue
-            since = self._since.setdefault(key, now)
-            if (
-                name in ledger.namespaces
-                or now - since >= self._settle
-                or self._is_fresh(name, ledger, fresh)
-            ):
-                listed.append(name)
-        return tuple(sorted(listed))
+        before = self._since.get(quota.uid, {})
+        selected = {name: before.get(name, now) for name in _selected(quota, namespaces)}
+        self._since[quota.uid] = selected
+        return tuple(
+            name
+            for name, since in sorted(selected.items())
+            if name in ledger.namespaces or now - since >= self._settle or self._is_fresh(name, ledger, fresh)
+        )
+
+    def forget_others(self, uids: Collection[str]) -> None:
+        """Drops what is remembered of quotas that are no more."""
+        self._since = {uid: since for uid, since in self._since.items() if uid in uids}
 
     @staticmethod
     def _is_fresh(name: str, ledger: Ledger, fresh: Collection[str]) -> bool:
         """Whether the namespace is newer than a quota that has been counted before."""
         return ledger.observed_generation > 0 and name in fresh
+
+
+def _selected(quota: GPUQuota, namespaces: Iterable[Namespace]) -> Iterator[str]:
+    """The names of the namespaces that a quota selects."""
+    for namespace in namespaces:
+        name = namespace.metadata.name or ""
+        labels = {NAMESPACE_NAME: name, **(namespace.metadata.labels or {})}
+        if selector_matches(quota.namespace_selector, labels):
+            yield name

@@ -7,7 +7,7 @@ its time was written by another clock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import structlog
 from msgspec import Struct
@@ -46,6 +46,10 @@ class Expiry:
             for uid, one in reservations.items()
             if now - self._seen.setdefault((quota, uid), now) > self._seconds
         }
+
+    def forget_others(self, quotas: Collection[str]) -> None:
+        """Drops what is remembered of quotas that are no more."""
+        self._seen = {key: since for key, since in self._seen.items() if key[0] in quotas}
 
     async def never_came(self, quota: str, due: Mapping[str, Reservation]) -> set[str]:
         """Those of the UIDs that no pod has, asked for past every cache; the others are looked at later."""

@@ -97,7 +97,7 @@ class Keeper:
             return
         quotas = list(self._view.quotas.values())
         metrics.INVALID.set(sum(stored.problem is not None for stored in quotas))
-        self._reporter.forget_others({stored.name for stored in quotas})
+        self._forget_others(quotas)
         for stored in quotas:
             if stored.problem is not None:
                 self._reporter.unreadable(stored)
@@ -107,6 +107,13 @@ class Keeper:
             except (ApiError, ApiUnreachable) as error:
                 metrics.WRITES.labels("failed").inc()
                 log.warning("ledger not kept", quota=stored.name, error=str(error))
+
+    def _forget_others(self, quotas: list[StoredQuota]) -> None:
+        names = {stored.name for stored in quotas}
+        self._reporter.forget_others(names)
+        self._rules.expiry.forget_others(names)
+        self._rules.coverage.forget_others({stored.quota.uid for stored in quotas})
+        self._own = {name: own for name, own in self._own.items() if name in names}
 
     def _newest(self, stored: StoredQuota) -> StoredQuota:
         own = self._own.get(stored.name)

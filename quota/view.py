@@ -107,9 +107,11 @@ class View:
             if first and first != UNKNOWN:
                 self._requesters[new.uid] = first
 
-    def _on_namespace(self, change: Change, _: Namespace | None, new: Namespace | None) -> None:
+    def _on_namespace(self, change: Change, old: Namespace | None, new: Namespace | None) -> None:
         self.changed.set()
-        if change is Change.ADDED and self.namespaces.synced and new is not None:
+        if change is Change.DELETED and old is not None:
+            self.new_namespaces.discard(old.metadata.name or "")
+        elif change is Change.ADDED and self.namespaces.synced and new is not None:
             self.new_namespaces.add(new.metadata.name or "")
 
 

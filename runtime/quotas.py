@@ -46,6 +46,7 @@ class _Metadata(Struct, rename="camel"):
 
 class _Object(Struct):
     metadata: _Metadata
+    spec: Any = None
     status: msgspec.Raw = msgspec.Raw()
 
 
@@ -62,14 +63,11 @@ def read_stored(raw: msgspec.Raw | bytes) -> StoredQuota:
     Raises:
         msgspec.DecodeError: it is no object of the API.
     """
-    head = msgspec.json.decode(raw, type=_Object)
-    metadata, version = head.metadata, head.metadata.resource_version
-    obj: dict[str, Any] = msgspec.json.decode(raw)
-    # Whoever reads a quota has no use for its status as plain maps.
-    obj["status"] = {}
+    stored = msgspec.json.decode(raw, type=_Object)
+    metadata, version = stored.metadata, stored.metadata.resource_version
     try:
-        quota = parse_quota(obj)
-        ledger = _read_ledger(head.status)
+        quota = parse_quota({"metadata": msgspec.structs.asdict(metadata), "spec": stored.spec})
+        ledger = _read_ledger(stored.status)
     except InvalidError as error:
         quota = GPUQuota(metadata.name, metadata.uid, metadata.generation)
         return StoredQuota(quota, Ledger(), version, f"it is invalid: {error}")

@@ -116,7 +116,17 @@ class Desk:
         self._wishes.append(wish)
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._serve(), name="write reservations")
-        return await wish.answer
+        try:
+            # A request that hangs must not make anybody wait beyond the time that was given.
+            async with asyncio.timeout(wish.until - self._clock.monotonic()):
+                return await wish.answer
+        except TimeoutError:
+            self._wishes = [one for one in self._wishes if one is not wish]
+            return NotYet(CONTENTION.format(self._quota_name()))
+
+    def _quota_name(self) -> str:
+        known = self.latest()
+        return known.name if known is not None else ""
 
     async def _serve(self) -> None:
         """Works until nobody waits any more."""
@@ -124,7 +134,7 @@ class Desk:
         base = self.latest()
         try:
             while self._wishes:
-                self._expire(base)
+                self._expire()
                 if base is None:
                     self._answer_all(Gone())
                 elif await self._write(base):
@@ -170,11 +180,9 @@ class Desk:
         self._metrics.failed()
         log.warning("reservation not written", quota=base.name, error=str(error))
 
-    def _expire(self, base: StoredQuota | None) -> None:
-        now = self._clock.monotonic()
-        name = base.name if base is not None else ""
-        late = [wish for wish in self._wishes if wish.until <= now]
-        self._answer([(wish, NotYet(CONTENTION.format(name))) for wish in late])
+    def _expire(self) -> None:
+        now, why = self._clock.monotonic(), CONTENTION.format(self._quota_name())
+        self._answer([(wish, NotYet(why)) for wish in self._wishes if wish.until <= now])
 
     def _answer(self, results: list[tuple[_Wish, Result]]) -> None:
         answered = {id(wish) for wish, _ in results}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 HARD = 8
 CLIENTS = 200
 AGAIN_SECONDS = 60
-With = Callable[[Callable[["Clients"], Awaitable[None]]], "Crowd"]
-FIRST = asyncio.FIRST_COMPLETED
+TURNS = 40
+Body = Callable[["Clients"], Awaitable[None]]
+With = Callable[[Body], "Crowd"]
+Tell = Callable[[str], None]
 NAMES = [f"p{index}" for index in range(CLIENTS)]
 
 
@@ -54,64 +56,97 @@ def replicas(site: QuotaSite) -> QuotaSite:
     return site
 
 
-def test_three_replicas(
-    replicas: QuotaSite, namespace: str, with_clients: With, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def slow(replicas: QuotaSite) -> Iterator[str]:
+    """One of the three waits 200 ms for each answer of the API server; its name."""
+    installation = replicas.installation
+    with replicas.sandbox.api_proxy() as proxy:
+        installation.stop_webhooks([next(iter(installation.webhooks))], seconds=3)
+        kubeconfig = replicas.sandbox.kubeconfig("webhook", proxy.url)
+        installation.start_webhooks(1, ["--drain=1s", f"--kubeconfig={kubeconfig}"])
+        name = list(installation.webhooks)[-1]
+        proxy.fault = Fault("delay", seconds=0.2)
+        yield name
+        if name in installation.webhooks:
+            installation.stop_webhooks([name], seconds=3)
+
+
+def run(replicas: QuotaSite, with_clients: With, body: Body, tell: Tell) -> Crowd:
+    """Runs clients, and prints the numbers."""
+    before = replicas.counters()
+    crowd = with_clients(body)
+    tell(told(replicas, crowd, before))
+    return crowd
+
+
+@pytest.fixture
+def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
+    """Prints past pytest."""
+
+    def say(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n{text}")
+
+    return say
+
+
+def test_three_replicas(replicas: QuotaSite, namespace: str, with_clients: With, tell: Tell) -> None:
     """Nobody fails: clients are admitted, refused, or told to come again."""
     replicas.make_quota("race", [namespace])
-    before = replicas.counters()
 
     async def body(clients: Clients) -> None:
         await clients.rush(CLIENTS)
 
-    crowd = with_clients(body)
-    with capsys.disabled():
-        print("\n" + told(replicas, crowd, before))
+    crowd = run(replicas, with_clients, body, tell)
     assert crowd.failed == []
     check(replicas, "race", crowd)
 
 
-def test_a_replica_is_killed(
-    replicas: QuotaSite, namespace: str, with_clients: With, capsys: pytest.CaptureFixture[str]
+def test_a_replica_has_a_slow_connection(
+    replicas: QuotaSite, slow: str, namespace: str, with_clients: With, tell: Tell
 ) -> None:
-    """What a dead replica had reserved expires, and others take it."""
+    """It loses most races, but never counts wrong, and nobody fails."""
+    assert slow in replicas.installation.webhooks
+    replicas.make_quota("race-slow", [namespace])
+
+    async def body(clients: Clients) -> None:
+        await clients.rush(CLIENTS)
+        await clients.retry_until(HARD, NAMES, AGAIN_SECONDS)
+
+    crowd = run(replicas, with_clients, body, tell)
+    assert crowd.failed == []
+    check(replicas, "race-slow", crowd)
+
+
+def test_a_slow_replica_is_killed(
+    replicas: QuotaSite, slow: str, namespace: str, with_clients: With, tell: Tell
+) -> None:
+    """What the dead one had reserved expires, and others take it."""
     replicas.make_quota("race-killed", [namespace])
-    before = replicas.counters()
-    victim = next(iter(replicas.installation.webhooks))
 
     async def body(clients: Clients) -> None:
         rush = asyncio.create_task(clients.rush(CLIENTS, attempts=3))
-        await asyncio.wait({rush, asyncio.ensure_future(clients.first.wait())}, return_when=FIRST)
-        replicas.sandbox.kill(victim)
+        first = asyncio.ensure_future(clients.first.wait())
+        await asyncio.wait({rush, first}, return_when=asyncio.FIRST_COMPLETED)
+        replicas.sandbox.kill(slow)
         await rush
+        first.cancel()
         await clients.retry_until(HARD, NAMES, AGAIN_SECONDS)
 
-    crowd = with_clients(body)
-    with capsys.disabled():
-        print("\n" + told(replicas, crowd, before))
+    crowd = run(replicas, with_clients, body, tell)
+    del replicas.installation.webhooks[slow]
     check(replicas, "race-killed", crowd)
-    del replicas.installation.webhooks[victim]
 
 
-def test_a_replica_has_a_slow_connection(
-    replicas: QuotaSite, namespace: str, with_clients: With, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With 200 ms on each request of one replica it loses most races, but never counts wrong."""
-    replicas.make_quota("race-slow", [namespace])
-    with replicas.sandbox.api_proxy() as proxy:
-        leaving = next(iter(replicas.installation.webhooks))
-        replicas.installation.stop_webhooks([leaving], seconds=3)
-        slow = replicas.sandbox.kubeconfig("webhook", proxy.url)
-        replicas.installation.start_webhooks(1, ["--drain=1s", f"--kubeconfig={slow}"])
-        proxy.fault = Fault("delay", seconds=0.2)
-        before = replicas.counters()
+def test_pods_come_and_go(replicas: QuotaSite, namespace: str, with_clients: With, tell: Tell) -> None:
+    """Everybody gets a turn, and at no moment there are too many."""
+    replicas.make_quota("race-turns", [namespace], hard=4)
 
-        async def body(clients: Clients) -> None:
-            await clients.rush(CLIENTS)
-            await clients.retry_until(HARD, NAMES, AGAIN_SECONDS)
+    async def body(clients: Clients) -> None:
+        await clients.take_turns(TURNS)
 
-        crowd = with_clients(body)
-        with capsys.disabled():
-            print("\n" + told(replicas, crowd, before))
-        check(replicas, "race-slow", crowd)
-        replicas.installation.stop_webhooks([list(replicas.installation.webhooks)[-1]], seconds=3)
+    crowd = run(replicas, with_clients, body, tell)
+    assert crowd.most == 4
+    assert len(set(crowd.created)) == TURNS
+    assert crowd.failed == []
+    replicas.wait(lambda: replicas.used("race-turns") == 0, "all have given back")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from policy.ledger import Ask, NotYet, Reservation, Short
-from runtime.kube import ApiError, ApiUnreachable
+from runtime.kube import ApiError, ApiUnreachable, Response
 from runtime.quotas import StoredQuota, read_stored
 from tests.quota.memory import MemoryApi
 from tests.runtime.conftest import FakeTime
@@ -112,6 +113,25 @@ async def test_an_outage_ends_with_come_again(room: Room) -> None:
     (result,) = await room.take(ask("a"), seconds=4)
     assert isinstance(result, NotYet)
     assert 4 <= room.time.seconds - begun < 5
+
+
+async def test_a_request_that_hangs_keeps_nobody_beyond_the_time(room: Room) -> None:
+    """The limit of one request may be longer than what is left of a review."""
+    forever = asyncio.Event()
+    answer = room.api.request
+
+    async def hang(method: str, path: str, **more: Any) -> Response:
+        if method == "PUT":
+            await forever.wait()
+        return await answer(method, path, **more)
+
+    room.api.request = hang  # type: ignore[method-assign]
+    async with asyncio.timeout(2):
+        (result,) = await room.take(ask("a"), seconds=0.05)
+    assert isinstance(result, NotYet)
+    forever.set()
+    (later,) = await room.take(ask("b"))
+    assert isinstance(later, Taken)
 
 
 async def test_contention_ends_with_come_again(room: Room) -> None:
