@@ -54,14 +54,12 @@ def _child(node: object, key: str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _is_reachable(tree: object, path: Path) -> bool:
-    """Whether every parent that exists can hold what comes next."""
+    """Whether every parent that exists can hold what comes next; adding to a list would shift its items."""
     node = tree
     for key in path[:-1]:
-        node = _child(node, key)
+        parent, node = node, _child(node, key)
         if node is None:
-            return True
-        if not isinstance(node, (Mapping, list)):
-            return False
+            return isinstance(parent, Mapping)
     return isinstance(node, Mapping)
 
 
