@@ -46,7 +46,7 @@ def show(run: Run, console: Console) -> None:
     console.print(_creations_table(run))
     for line in _creation_lines(run.creation_targets):
         console.print(line)
-    for remark in remarks(run.figures):
+    for remark in (*remarks(run.figures), *creation_remarks(run.creations)):
         console.print(f"[yellow]{remark}[/yellow]")
 
 
@@ -57,6 +57,16 @@ def remarks(figures: Sequence[Figures]) -> list[str]:
         " trust the CPU per review rather than the rate"
         for one in figures
         if one.load_share > BUSY_LOAD
+    ]
+
+
+def creation_remarks(figures: Sequence[CreationFigures]) -> list[str]:
+    """Says where creations came faster than the machine could take them."""
+    return [
+        f"{one.door}: {one.creations_per_second:,.0f} creations a second were possible; at a pace of"
+        f" {PACE_PER_SECOND} they had to queue, and latency tells how long the queue was"
+        for one in figures
+        if one.creations_per_second < PACE_PER_SECOND
     ]
 
 

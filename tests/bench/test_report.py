@@ -19,6 +19,7 @@ def run(
     peak: int = 70_000_000,
     size: str = "10 kB",
     targets: CreationTargets = GOOD,
+    rate: float = 321.0,
 ) -> Run:
     """A run with one size."""
     figures = tuple(
@@ -30,7 +31,7 @@ def run(
         Ratio(PLAIN, "10 kB", 0.8, 0.7, 1.5),
         Ratio(PLAIN, "unlike", 0.4, 0.3),
     )
-    creations = (CreationFigures(OURS, 0.0065, 0.02, 0.0012, 321.0, 5),)
+    creations = (CreationFigures(OURS, 0.0065, 0.02, 0.0012, rate, 5),)
     return Run(Plan(), figures, ratios, Memory(60_000_000, peak), creations, targets)
 
 
@@ -86,6 +87,12 @@ def test_a_busy_load_generator_is_remarked() -> None:
     """Where it was the limit, the rate says nothing of the server."""
     assert "the load generator used" not in printed(run())
     assert "the load generator used 95% of its core" in printed(run(load_share=0.95))
+
+
+def test_a_pace_that_the_machine_cannot_keep_is_remarked() -> None:
+    """Then latency says nothing of the webhook."""
+    assert "had to queue" not in printed(run())
+    assert "49 creations a second were possible" in printed(run(rate=49.0))
 
 
 def test_json_carries_the_same_figures() -> None:
