@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cli.documents import Document
+from cli.field_errors import field_error
 from policy.errors import FieldError, InvalidError
 from policy.gpuquota import parse_quota
 from policy.keys import NAMESPACE_NAME
@@ -102,6 +103,4 @@ def _read(document: Document, kind: type[_Value]) -> _Value:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at `$.")
-        field = f"{document.where}: {place.rstrip('`')}" if place else document.where
-        raise InvalidError([FieldError(field, message[:1].lower() + message[1:])]) from error
+        raise InvalidError([field_error(document.where, "", error)]) from error

@@ -10,11 +10,12 @@ import msgspec
 
 from cli.around import Around
 from cli.documents import Document
+from cli.field_errors import field_error
 from cli.offline import SOMEBODY, bypass_sentences, right_sentences
 from cli.templates import CRON_JOB_CONTROLLER, Carried, creator_of, job_of, pods_of, pods_of_template
 from policy.claims import ClaimTemplate
 from policy.devices import Devices, devices_of
-from policy.errors import FieldError, InvalidError
+from policy.errors import InvalidError
 from policy.keys import BUILT_IN_NAME
 from policy.objects import Namespace, ObjectMeta, Pod
 from policy.resourcequota import namespace_quotas
@@ -31,12 +32,6 @@ from webhook.stages import Stage
 from webhook.subject import Memory, claimed_in
 from webhook.validation import terms_stage, validate
 
-_EXAMPLES = {
-    "expected `str`": '; write it in quotes, such as "5"',
-    "expected `int": "; write a whole number, such as 3600",
-    "expected `array": "; write a list, with a dash before each item",
-    "expected `object": "; write a mapping, such as {name: value}",
-}
 _TOLD = {Outcome.PATCHED, Outcome.UNCHANGED, Outcome.CHECKED, Outcome.REFUSED, Outcome.NOT_OURS}
 """Outcomes that need no sentence of their own."""
 
@@ -104,7 +99,7 @@ def with_claim_templates(setting: Setting, documents: Iterable[Document]) -> Set
         try:
             template = msgspec.convert(document.content, ClaimTemplate)
         except msgspec.ValidationError as error:
-            raise InvalidError([_field_error(document.where, "", error)]) from error
+            raise InvalidError([field_error(document.where, "", error)]) from error
         namespace = setting.namespace or template.metadata.namespace or "default"
         found[namespace, template.metadata.name or ""] = template
     return msgspec.structs.replace(setting, claim_templates={**setting.claim_templates, **found})
@@ -254,7 +249,7 @@ class _Explainer:
         try:
             whole = workload_request(request, self.content)
         except msgspec.ValidationError as error:
-            raise InvalidError([_field_error(self.where, "", error)]) from error
+            raise InvalidError([field_error(self.where, "", error)]) from error
         return mutate(whole, self.world, self.setting.admission, self.memory)
 
     def _group(self) -> str:
@@ -268,7 +263,7 @@ class _Explainer:
             # By way of JSON, since fields that stay unread are kept as text.
             reviewed = msgspec.json.decode(msgspec.json.encode(obj), type=ReviewedObject)
         except msgspec.ValidationError as error:
-            raise InvalidError([_field_error(self.where, path, error)]) from error
+            raise InvalidError([field_error(self.where, path, error)]) from error
         return Request(
             uid="offline",
             kind=kind,
@@ -290,12 +285,3 @@ def _reasons(decision: Decision) -> tuple[str, ...]:
     """Why the decision is what it is."""
     told = () if decision.outcome in _TOLD else (OUTCOMES[decision.outcome],)
     return (*decision.reasons, *told)
-
-
-def _field_error(where: str, path: str, error: msgspec.ValidationError) -> FieldError:
-    """Words a field of the wrong form: where it is, what is expected, and an example."""
-    message, _, place = str(error).partition(" - at `$")
-    field = f"{path}{place.rstrip('`').lstrip('.')}".replace("[...]", ".*")
-    expected = message[:1].lower() + message[1:]
-    example = next((text for form, text in _EXAMPLES.items() if form in expected), "")
-    return FieldError(f"{where}: {field}", f"{expected}{example}")
