@@ -39,12 +39,10 @@ namespaceSelector:
     - name: gpu-pods
       expression: |-
         {{- include "gpu-tenure.cel.isGPU" (list $ "object") | nindent 8 }}
-# Rights are asked for on what a person sends. What controllers make of it was asked about then.
+# Rights are asked for on what a person sends. What controllers make of it was asked about then. Only GPU pods ever wait for us,
+# and those by choice: without an answer a workload passes.
 {{- range $shape, $rules := include "gpu-tenure.validatedRules" $ | fromJson }}
-{{- /* Of kinds that are not Kubernetes' own, very large ones can cost more than a condition may: that must refuse nobody. */}}
-{{- $own := has $shape (list "cronjobs" "jobs" "workloads") }}
-{{- $failurePolicy := and $own (eq $.Values.profile "enforce") | ternary "Fail" "Ignore" }}
-- {{ include "gpu-tenure.validation.head" (dict "root" $ "name" (printf "%s.validate.gpu-tenure.io" $shape) "failurePolicy" $failurePolicy) | nindent 2 | trim }}
+- {{ include "gpu-tenure.validation.head" (dict "root" $ "name" (printf "%s.validate.gpu-tenure.io" $shape) "failurePolicy" "Ignore") | nindent 2 | trim }}
   rules:
     {{- range $rules }}
     - apiGroups: {{ toJson .apiGroups }}
