@@ -30,7 +30,7 @@ def told(site: QuotaSite, crowd: Crowd, before: dict[str, float]) -> str:
     decisions = sum(value for name, value in delta.items() if name.startswith("decisions"))
     conflicts, admitted = delta.get("conflicts_total", 0), len(crowd.created)
     return (
-        f"{CLIENTS} creations in {crowd.seconds:.1f} s: {decisions / crowd.seconds:.0f} decisions a second, "
+        f"{decisions:.0f} decisions in {crowd.seconds:.1f} s, {decisions / crowd.seconds:.0f} a second: "
         f"{conflicts:.0f} conflicts for {admitted} admissions ({conflicts / max(admitted, 1):.2f} each), "
         f"{delta.get('writes_total', 0):.0f} writes, {crowd.later} told to come again, "
         f"{crowd.refused} refused, {len(crowd.failed)} failed; at most {crowd.most} pods at once"
