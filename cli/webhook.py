@@ -46,6 +46,7 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     from runtime.ops import OpsServer
     from webhook.app import Admission, Webhook, keep_certificate
     from webhook.metrics import WebhookMetrics
+    from webhook.quotas import ScopedQuotas
     from webhook.tls import ServingCertificate
 
     clock = SystemClock()
@@ -60,12 +61,12 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     metrics = WebhookMetrics(REGISTRY)
     async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
         catalog = Catalog(client, clock=clock)
-        admission = Admission(
-            catalog, settings.admission(), metrics, clock, settings.namespace_wait_milliseconds / 1000
-        )
+        quotas = ScopedQuotas(client, clock=clock)
+        wait_seconds = settings.namespace_wait_milliseconds / 1000
+        admission = Admission(catalog, settings.admission(), metrics, clock, wait_seconds, quotas.holds_in)
         process = Webhook(admission, settings.limits(), metrics)
-        ready = {"catalog": catalog.not_ready, "server": process.not_ready}
-        background = {"catalog": catalog.run()}
+        ready = {"catalog": catalog.not_ready, "quotas": quotas.not_ready, "server": process.not_ready}
+        background = {"catalog": catalog.run(), "quotas": quotas.run()}
         if certificate is not None:
             background["certificate"] = keep_certificate(certificate)
         async with OpsServer(settings.ops_host, settings.ops_port, ready=ready):

@@ -56,7 +56,10 @@ Decide = Callable[[Request, World], Awaitable[Decision]]
 
 
 class Admission:
-    """Answers reviews from what the caches hold; no call of the API leaves from here."""
+    """Answers reviews from what the caches hold; no call of the API leaves from here.
+
+    `scoped_quota` tells of a namespace whether a ResourceQuota of it counts GPUs by scope.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,9 @@ class Admission:
         metrics: WebhookMetrics,
         clock: Clock,
         namespace_wait_seconds: float,
+        scoped_quota: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        self._scoped_quota = scoped_quota
         self._known = known
         self._settings = settings
         self._metrics = metrics
@@ -111,7 +116,8 @@ class Admission:
     def _world(self, namespace: str) -> World:
         """What the caches hold now; before they are complete no namespace counts as known."""
         known = self._known
-        return World(known.policies, known.namespace(namespace) if known.synced else None)
+        found = known.namespace(namespace) if known.synced else None
+        return World(known.policies, found, self._scoped_quota(namespace))
 
 
 class Webhook:
