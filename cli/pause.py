@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -77,7 +78,9 @@ def _write(make: Callable[[datetime], Data], kubeconfig: Path | None, context: s
     except KubeConfigError as error:
         raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
     except (ApiError, ApiUnreachable) as error:
-        typer.echo(f"error: the switch was not written: {error}", err=True)
+        missing = isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
+        hint = "; is gpu-tenure installed in this cluster?" if missing else ""
+        typer.echo(f"error: the switch was not written: {error}{hint}", err=True)
         sys.exit(1)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from cli import pause
 from reaper.pause import paused_data
-from runtime.answers import Response
+from runtime.answers import ApiError, Response
 from sandbox.install import Installation
 
 PATH = "/api/v1/namespaces/gpu-tenure-system/configmaps/gpu-tenure-pause"
@@ -114,6 +114,21 @@ def test_a_missing_switch_is_made_again(installation: Installation, as_admin: Ru
     installation.sandbox.api().delete(PATH)
     assert as_admin("unpause").returncode == 0
     assert data_of(installation)["paused"] == "false"
+
+
+def test_a_cluster_without_gpu_tenure_is_asked_about(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever is in the wrong context must not believe that anything was paused."""
+
+    async def elsewhere(*_: object) -> None:
+        raise ApiError(404, "NotFound", 'namespaces "gpu-tenure-system" not found')
+
+    monkeypatch.setattr(pause, "_send", elsewhere)
+    with pytest.raises(SystemExit) as ended:
+        pause.pause("x")
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.endswith("not found; is gpu-tenure installed in this cluster?\n")
 
 
 def test_who_may_not_is_told(installation: Installation) -> None:
