@@ -26,7 +26,7 @@ setup: $(STAMP) ## the Python environment in .venv
 binaries: $(STAMP) ## build the control plane of the sandbox into the user's cache
 	@$(BIN)/gpu-tenure sandbox build
 
-check: $(STAMP) ## format, lint, types, import contracts and unit tests (under a minute)
+check: $(STAMP) ## format, lint, types, import contracts and unit tests (about a minute)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(filter-out tests,$(CODE))

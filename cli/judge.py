@@ -125,7 +125,8 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     _print(output, candidates, observation, settings)
     if not observation.complete:
         said = "; ".join(observation.problems)
-        print(f"error: {options.url}: {said}; all verdicts are Unknown", file=sys.stderr)
+        told = said if options.url in said else f"{options.url}: {said}"
+        print(f"error: {told}; all verdicts are Unknown", file=sys.stderr)
         sys.exit(1)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ import typer
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="Kubeconfig; otherwise KUBECONFIG or the usual file.")]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+Data = Mapping[str, str | None]
 
 
 def pause(
@@ -24,23 +27,28 @@ def pause(
     context: Context = None,
 ) -> None:
     """Stop every warning and every action of the reaper, at once and everywhere."""
-    from policy.durations import format_time, parse_duration
+    from policy.durations import Duration, parse_duration
     from policy.errors import FieldError, FormatError, InvalidError
-    from reaper.pause import paused_data
-    from runtime.clock import SystemClock
+    from reaper.pause import UNTIL, paused_data
 
     errors = []
     if not reason.strip():
         errors.append(FieldError("--reason", "must not be empty"))
-    until: datetime | None = None
+    span: Duration | None = None
     try:
-        until = SystemClock().now() + parse_duration(for_).delta if for_ is not None else None
+        span = parse_duration(for_) if for_ is not None else None
     except FormatError as error:
         errors.append(FieldError("--for", str(error)))
+    if span is not None and span.seconds == 0:
+        errors.append(FieldError("--for", "must be longer than nothing"))
     if errors:
         raise InvalidError(errors)
-    _write(paused_data(reason.strip(), until), kubeconfig, context)
-    ends = f"until {format_time(until)}" if until else "until somebody runs gpu-tenure unpause"
+
+    def make(now: datetime) -> Data:
+        return paused_data(reason.strip(), now + span.delta if span else None)
+
+    until = _write(make, kubeconfig, context)[UNTIL]
+    ends = f"until {until}" if until else "until somebody runs gpu-tenure unpause"
     typer.echo(f"paused {ends}: {reason.strip()}")
 
 
@@ -53,32 +61,40 @@ def unpause(
 ) -> None:
     """Let the reaper go on; every announced action gets its full grace again."""
     from reaper.pause import released_data, resumed_data
-    from runtime.clock import SystemClock
 
-    now = SystemClock().now()
-    _write(released_data(now) if brake else resumed_data(now), kubeconfig, context)
+    _write(released_data if brake else resumed_data, kubeconfig, context)
     typer.echo(
         "brake released" if brake else "not paused any more; every announced action gets its grace again"
     )
 
 
-def _write(data: Mapping[str, str | None], kubeconfig: Path | None, context: str | None) -> None:
+def _write(make: Callable[[datetime], Data], kubeconfig: Path | None, context: str | None) -> Data:
     from policy.errors import FieldError, InvalidError
     from runtime.kube import ApiError, ApiUnreachable
     from runtime.kubeconfig import KubeConfigError
 
     try:
-        asyncio.run(_send(data, kubeconfig, context))
+        return asyncio.run(_send(make, kubeconfig, context))
     except KubeConfigError as error:
         raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
     except (ApiError, ApiUnreachable) as error:
-        typer.echo(f"error: the switch was not written: {error}", err=True)
+        missing = isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
+        hint = "; is gpu-tenure installed in this cluster?" if missing else ""
+        typer.echo(f"error: the switch was not written: {error}{hint}", err=True)
         sys.exit(1)
 
 
-async def _send(data: Mapping[str, str | None], kubeconfig: Path | None, context: str | None) -> None:
+async def _send(make: Callable[[datetime], Data], kubeconfig: Path | None, context: str | None) -> Data:
+    """Writes the switch by the API server's clock: the reaper's is close to it, a person's may be wrong."""
+    from reaper.clocks import server_time
     from reaper.pause import write_pause
-    from runtime.kube import KubeClient
+    from runtime.clock import SystemClock
+    from runtime.kube import ApiError, KubeClient
 
     async with await KubeClient.connect(kubeconfig, context) as client:
+        now = None
+        with suppress(ApiError):  # who may not ask for it can still pause
+            now = server_time((await client.request("GET", "/version")).headers)
+        data = make(now or SystemClock().now())
         await write_pause(client, data)
+        return data

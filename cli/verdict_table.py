@@ -62,7 +62,7 @@ def verdict_table(judged: Sequence[Judged], observation: Observation, width: int
     """
     if not judged:
         return Text("No GPU pods in the list.")
-    end = Padding(summary(judged, observation), (0, 0, 1, 0))
+    end = Padding(summary(judged, observation), (1, 0))
     if not observation.complete:
         return end
     table = Table(

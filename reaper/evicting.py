@@ -27,6 +27,9 @@ log = structlog.get_logger(__name__)
 
 BUSY_SECONDS = 10.0
 DOUBT_SECONDS = 30.0
+LOOK_SECONDS = 30.0
+"""A look that is older than this proves nothing: what was idle may be in use again."""
+
 ALL_AT_ONCE = frozenset({Reason.PAUSED, Reason.NOT_LEADER})
 """Refusals that concern every action of the cycle."""
 
@@ -65,9 +68,15 @@ class Evictor:
     async def _act(self, group: Group, by_uid: dict[str, Record]) -> bool:
         """Acts on one group; False if the cycle must not act any more."""
         if len(group.members) > 1:
+            looked = self._ports.clock.monotonic()
             refused = await self._first_refusal(group, by_uid)
             if refused is not None:
                 return refused is not Outcome.BUSY
+            if self._ports.clock.monotonic() - looked > LOOK_SECONDS:
+                self._spared(
+                    group, Refusal(Reason.CHANGED, "asking about every pod of the run took too long")
+                )
+                return True
         started = [by_uid[uid].decided_at for uid in group.uids if uid in by_uid]
         decided_at = min(started, default=self._ports.clock.now().replace(microsecond=0))
         for member in group.members:

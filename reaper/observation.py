@@ -70,6 +70,9 @@ async def observe(
             return await observer.observe(few_windows(windows, settings.windows))
     except PrometheusError as error:
         return Observation(at, False, error.reason, (str(error),))
+    except (ValueError, OverflowError) as error:
+        # A count that is no number, a time that no calendar has.
+        return Observation(at, False, Reason.GARBAGE_ANSWER, (f"answers hold impossible numbers: {error}",))
     except TimeoutError:
         text = f"the queries took longer than {settings.limit_seconds:.0f} s together"
         return Observation(at, False, Reason.PROMETHEUS_UNAVAILABLE, (text,))

@@ -47,7 +47,9 @@ class ApiError(Exception):
         causes: tuple[Cause, ...] = (),
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(f"{status} {reason}: {message}" if message else f"{status} {reason}")
+        name = f"{status} {reason}".rstrip()
+        told = message.removeprefix(f"{status} ")
+        super().__init__(f"{name}: {told}" if told else name)
         self.status = status
         self.reason = reason
         self.message = message

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sandbox.api import ApiError
 from sandbox.binaries import cache_dir, ensure
+from sandbox.children import ChildError
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import wait
 from sandbox.startup import ROOT
@@ -102,7 +104,7 @@ def up(
 
     def ready() -> SessionInfo | None:
         if keeper.poll() is not None:
-            msg = f"the sandbox did not start:\n{log.read_text(errors='replace')[-2000:]}"
+            msg = f"the sandbox did not start: {log.read_text(errors='replace').strip()[-2000:]}"
             raise SessionError(msg)
         info = status(environ)
         return info if info is not None and info.pid == keeper.pid else None
@@ -131,19 +133,24 @@ def down(environ: Mapping[str, str]) -> bool:
 def keep(
     environ: Mapping[str, str], options: SandboxOptions, nodes: Mapping[str, Mapping[str, int | str]]
 ) -> None:
-    """Runs a session in this process until SIGTERM, SIGINT or SIGHUP."""
+    """Runs a session in this process until SIGTERM, SIGINT or SIGHUP, which also end one that is starting."""
     asked = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: asked.set())
+    _on_signals(lambda: sys.exit(0))
     state = _file(environ, "json")
     # Patiently, because whoever asks for the status holds the lock for a moment too.
     with _lock(environ, LOCK_SECONDS), _without(state), Sandbox.start(options) as sandbox:
         for name, resources in nodes.items():
             sandbox.add_node(name, resources)
+        _on_signals(asked.set)
         partial = state.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(_info(sandbox))))
         partial.replace(state)
         asked.wait()
+
+
+def _on_signals(then: Callable[[], object]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: then())
 
 
 @contextlib.contextmanager
@@ -195,7 +202,7 @@ def _lock(environ: Mapping[str, str], patience_seconds: float = 0.0) -> Iterator
         try:
             wait(taken, patience_seconds, "the lock is free", poll=0.01)
         except TimeoutError as error:
-            msg = "another sandbox of this user is up or starting"
+            msg = "another one of this user is starting or ending; try again in some seconds"
             raise SessionError(msg) from error
         yield
 
@@ -205,7 +212,11 @@ def main(arguments: Sequence[str]) -> None:
     given = json.loads(arguments[0])
     given["options"]["rule_files"] = tuple(given["options"]["rule_files"])
     environ = dict(os.environ)
-    keep(environ, SandboxOptions(**given["options"], environ=environ), given["nodes"])
+    try:
+        keep(environ, SandboxOptions(**given["options"], environ=environ), given["nodes"])
+    except (ApiError, ChildError, SessionError, TimeoutError) as failure:
+        # Whoever asked for the session shows what is written here.
+        sys.exit(str(failure))
 
 
 if __name__ == "__main__":

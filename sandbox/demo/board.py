@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -27,17 +28,17 @@ WIDE = 140
 TEMPLATE_HASH = re.compile(r"-[a-z0-9]{8,10}(?=-[a-z0-9]{5}$)")
 
 
-def admitted(rows: Iterable[Row]) -> Table:
+def admitted(rows: Iterable[Row]) -> RenderableType:
     """Return what admission gave each pod."""
     return _table(rows, "What admission gave them", ADMITTED)
 
 
-def judged(rows: Iterable[Row], title: str, width: int) -> Table:
+def judged(rows: Iterable[Row], title: str, width: int) -> RenderableType:
     """Return what the reaper makes of each pod; terminals narrower than `WIDE` see less of the admission."""
     return _table(rows, title, ALL if width >= WIDE else JUDGED)
 
 
-def _table(rows: Iterable[Row], title: str, headings: Iterable[str]) -> Table:
+def _table(rows: Iterable[Row], title: str, headings: Iterable[str]) -> Padding:
     drawn = Table(
         title=title,
         box=box.SIMPLE_HEAD,
@@ -56,7 +57,7 @@ def _table(rows: Iterable[Row], title: str, headings: Iterable[str]) -> Table:
         cells = _cells(row, first=row.namespace != previous)
         drawn.add_row(*(cells[heading] for heading in headings))
         previous = row.namespace
-    return drawn
+    return Padding(drawn, (1, 0))
 
 
 def _together(rows: Iterable[Row]) -> list[Row]:
@@ -116,7 +117,7 @@ def act(console: Console, number: int, title: str, *sentences: str) -> None:
 
 def say(console: Console, *parts: str) -> None:
     """Tell one thing that was just done."""
-    console.print("  " + " ".join(parts), highlight=False)
+    console.print(Padding(" ".join(parts), (0, 0, 0, 2)), highlight=False)
 
 
 def seen(console: Console, label: str, *, good: bool) -> None:

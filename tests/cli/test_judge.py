@@ -226,6 +226,13 @@ def test_prometheus_trouble_is_said_once(url: str) -> None:
     assert ran.err == f"error: {proxy.url}: answered in part: lost; all verdicts are Unknown\n"
 
 
+def test_an_address_that_nothing_answers_is_named_once() -> None:
+    """One sentence with one address."""
+    ran = run("--pods", "-", "--prometheus-url", "http://127.0.0.1:1", stdin=listed(*PODS[:3]))
+    assert ran.code == 1
+    assert ran.err == "error: cannot reach http://127.0.0.1:1: Connection refused; all verdicts are Unknown\n"
+
+
 def test_nothing_to_judge(url: str) -> None:
     """A cluster without GPU pods is no error."""
     ran = run("--pods", "-", "--prometheus-url", url, stdin=listed(pod("cpu", gpus=0)))

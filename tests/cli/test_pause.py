@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
+from cli import pause
+from reaper.pause import paused_data
+from runtime.answers import ApiError, Response
 from sandbox.install import Installation
 
 PATH = "/api/v1/namespaces/gpu-tenure-system/configmaps/gpu-tenure-pause"
@@ -28,6 +31,7 @@ REFUSED = [
     pytest.param(
         ("pause", "--reason", "x", "--for", "soon"), ["--for: must be a duration"], id="no duration"
     ),
+    pytest.param(("pause", "--reason", "x", "--for", "0m"), ["--for: must be longer"], id="for no time"),
     pytest.param(("pause", "--reason", "", "--for", "1"), ["--reason", "--for"], id="both at once"),
     pytest.param(("pause", "--reason", "x"), ["--kubeconfig"], id="no such kubeconfig"),
     pytest.param(("unpause",), ["--kubeconfig"], id="no such kubeconfig to unpause"),
@@ -80,11 +84,51 @@ def test_pause_and_unpause_write_the_switch(installation: Installation, as_admin
     assert "resumed-at" in data
 
 
+async def test_times_are_those_of_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person's clock that is behind would end a pause before it began."""
+    written: list[Any] = []
+
+    class Kube:
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            return None
+
+        async def request(self, method: str, path: str, **options: Any) -> Response:
+            if method == "PATCH":
+                written.append(options["body"]["data"])
+            assert path in {PATH, "/version"}
+            return Response(200, {"date": "Sat, 01 Mar 2025 12:00:00 GMT"}, b"{}")
+
+    async def connect(*_: object) -> Kube:
+        return Kube()
+
+    monkeypatch.setattr("runtime.kube.KubeClient.connect", connect)
+    await pause._send(lambda now: paused_data("x", now + timedelta(hours=2)), None, None)
+    assert written[0]["until"] == "2025-03-01T14:00:00Z"
+
+
 def test_a_missing_switch_is_made_again(installation: Installation, as_admin: Run) -> None:
     """Until then everything is paused."""
     installation.sandbox.api().delete(PATH)
     assert as_admin("unpause").returncode == 0
     assert data_of(installation)["paused"] == "false"
+
+
+def test_a_cluster_without_gpu_tenure_is_asked_about(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever is in the wrong context must not believe that anything was paused."""
+
+    async def elsewhere(*_: object) -> None:
+        raise ApiError(404, "NotFound", 'namespaces "gpu-tenure-system" not found')
+
+    monkeypatch.setattr(pause, "_send", elsewhere)
+    with pytest.raises(SystemExit) as ended:
+        pause.pause("x")
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.endswith("not found; is gpu-tenure installed in this cluster?\n")
 
 
 def test_who_may_not_is_told(installation: Installation) -> None:

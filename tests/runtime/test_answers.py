@@ -56,6 +56,23 @@ def test_a_refusal_without_a_status_object_keeps_its_status(body: bytes) -> None
     assert api_error(404, body).status == 404
 
 
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        pytest.param(b"404 page not found\n", "404: page not found", id="plain text that repeats the status"),
+        pytest.param(b"", "404", id="nothing at all"),
+        pytest.param(
+            b'{"reason":"NotFound","message":"pods \\"p\\" not found"}',
+            '404 NotFound: pods "p" not found',
+            id="a Status",
+        ),
+    ],
+)
+def test_an_error_reads_as_a_sentence(body: bytes, sentence: str) -> None:
+    """It is shown to people, who need each part once."""
+    assert str(api_error(404, body)) == sentence
+
+
 def test_an_event_of_kind_error_carries_its_own_code() -> None:
     """A watch has no HTTP status left for what goes wrong later."""
     assert api_error(0, b'{"code": 410, "reason": "Expired"}').status == 410

@@ -62,7 +62,7 @@ async def test_a_closed_port_is_unreachable(kubeconfig: Write, closed_port: int)
 
 async def test_a_missing_api_group_is_a_404_of_the_api_server(client: KubeClient) -> None:
     """The API server answers in plain text where a CRD is not installed."""
-    with pytest.raises(ApiError, match="404 page not found") as caught:
+    with pytest.raises(ApiError, match="404: page not found") as caught:
         await client.request("GET", "/apis/gpu-tenure.io/v1alpha1/gpupolicies")
     assert caught.value.status == 404
 

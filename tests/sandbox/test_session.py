@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from sandbox.ports import LOOPBACK
 from sandbox.session import SessionError, down, exports, status, up
 
 pytestmark = pytest.mark.real
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -79,3 +81,31 @@ def test_a_killed_session_leaves_nothing_and_misleads_nobody(environ: dict[str, 
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((LOOPBACK, int(info.api_url.rsplit(":", 1)[1])), 1)
     wait(lambda: status(environ) is None, 10, "the session is known to have ended")
+
+
+def test_a_start_that_is_called_off_leaves_nothing(environ: dict[str, str], tmp_path: Path) -> None:
+    """Ctrl-C ends what was begun at once, and the next may start."""
+    folder = tmp_path / "short"
+    folder.mkdir()
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "cli", "sandbox", "up"], env={**environ, "TMPDIR": str(folder)}, cwd=ROOT
+    )
+    wait(lambda: any(folder.iterdir()), 60, "a sandbox is starting")
+    asking.send_signal(signal.SIGINT)
+    assert asking.wait(30) == 130
+    wait(lambda: not any(folder.iterdir()), 30, "its folder is gone")
+    wait(lambda: not processes_of(str(folder)), 10, "its processes are gone")
+    assert status(environ) is None
+
+
+def test_a_start_that_fails_says_why_in_a_sentence(environ: dict[str, str]) -> None:
+    """What happened in the background reaches whoever asked, without a traceback."""
+    broken = Path(environ["KUBEBUILDER_ASSETS"]) / "etcd"
+    broken.unlink()
+    broken.write_text("#!/bin/sh\necho disk on fire >&2\nexit 7\n")
+    broken.chmod(0o755)
+    with pytest.raises(
+        SessionError, match=r"(?s)did not start: etcd ended by itself.*disk on fire"
+    ) as failed:
+        up(SandboxOptions(environ=environ), nodes={})
+    assert "Traceback" not in str(failed.value)

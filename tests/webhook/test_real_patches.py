@@ -54,6 +54,20 @@ def test_a_bare_pod(site: Site, selected: str, pod: Make, metadata: Object) -> N
     assert reply.json["spec"]["activeDeadlineSeconds"] == WEEK
 
 
+def test_a_quota_that_counts_pods_with_deadlines_keeps_them_off(site: Site, selected: str, pod: Make) -> None:
+    """With a deadline the pod would be refused, and without the webhook it would not."""
+    spec = {"hard": {"requests.nvidia.com/gpu": "0"}, "scopes": ["Terminating"]}
+    api, pods = site.sandbox.api(), f"/api/v1/namespaces/{selected}/pods"
+    api.create(f"/api/v1/namespaces/{selected}/resourcequotas", {"metadata": {"name": "q"}, "spec": spec})
+
+    def admitted() -> bool:
+        reply = site.create(pods, unscheduled(pod(metadata={"name": "p"})), dry_run=True)
+        notes = reply.json["metadata"].get("annotations", {}) if reply.status == 201 else {}
+        return notes.get(f"{P}deadline") == "none: ScopedQuota"
+
+    api.wait(admitted, 20, "the pod is admitted without a deadline")
+
+
 def test_the_pods_of_a_deployment(site: Site, selected: str, pod: Make) -> None:
     """Its pods get the terms of a server and no deadline; its template stays, so no pod is made twice."""
     api = site.sandbox.api()

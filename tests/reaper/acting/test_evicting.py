@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -99,6 +100,28 @@ async def test_a_run_goes_whole_or_not_at_all() -> None:
     assert [record.pod_name for record in world.records.kept.values()] == ["rank-1"]
     del world.actor.answers["rank-1"]
     await world.run(6)
+    assert world.actor.evicted == ["rank-0", "rank-1", "rank-2"]
+
+
+async def test_a_run_is_spared_if_asking_about_it_took_too_long() -> None:
+    """An API server that answers slowly leaves time for the run to be used again."""
+    run = Root("batch/v1", "Job", "team-a", "train", "uid-train")
+    world = FakeWorld()
+    for number in range(3):
+        world.owners.chosen[f"rank-{number}"] = run
+        world.add(f"rank-{number}")
+    ask = world.actor.evict
+
+    async def slowly(pod: Any, *, dry_run: bool = False) -> Result:
+        world.clock.time += timedelta(seconds=15 if dry_run else 0)
+        return await ask(pod, dry_run=dry_run)
+
+    world.actor.evict = slowly  # type: ignore[method-assign]
+    await world.run(34)
+    assert "rank-2" in world.actor.tried
+    assert world.actor.evicted == []
+    world.actor.evict = ask  # type: ignore[method-assign]
+    await world.run(1)
     assert world.actor.evicted == ["rank-0", "rank-1", "rank-2"]
 
 

@@ -1,7 +1,6 @@
 from io import StringIO
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
 
 from sandbox.demo.board import WIDE, admitted, judged
 from sandbox.demo.rows import Row
@@ -12,7 +11,7 @@ def drawn(*rows: Row, width: int = WIDE) -> str:
     return text_of(judged(rows, "title", width), width)
 
 
-def text_of(table: Table, width: int) -> str:
+def text_of(table: RenderableType, width: int) -> str:
     """A table as a terminal of this width shows it."""
     console = Console(file=StringIO(), width=width)
     with console.capture() as capture:
