@@ -34,7 +34,7 @@ class Memory:
     def __init__(self) -> None:
         self.devices: Memo[Devices] = Memo(1024)
         self.selected: Memo[Selected] = Memo(16384)
-        self.settled: Memo[Settled] = Memo(2048)
+        self.settled: Memo[Settled] = Memo(1024)
 
 
 class Subject(msgspec.Struct, frozen=True):
