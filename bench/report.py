@@ -144,7 +144,9 @@ def _creations_table(run: Run) -> Table:
 
 def _creation_lines(targets: CreationTargets) -> tuple[str, str]:
     """Says whether a cluster is better off with ours than with the other."""
-    added = f"{milli(targets.added_p50_seconds)} more than {OTHER.name}; target ≤ 0"
+    difference = targets.added_p50_seconds
+    relation = "more" if difference > 0 else "less"
+    added = f"{milli(abs(difference))} {relation} than {OTHER.name}; target: no more"
     rate = f"{times(targets.per_second)} times as many pods a second as with {OTHER.name}; target ≥ 1"
     return (
         f"{OURS} adds {added}: {verdict(reached=targets.is_quicker)}",

@@ -75,12 +75,14 @@ def test_creations_are_shown_with_what_the_webhook_adds() -> None:
     row = next(line for line in lines if "6.50 ms" in line)
     assert all(cell in row for cell in (OURS, "20.00 ms", "1.20 ms", "321"))
     assert [line.rsplit(": ", 1)[1] for line in lines[-2:]] == ["reached", "reached"]
+    assert "adds 1.00 ms less" in lines[-2]
 
 
 def test_a_slower_creation_is_said() -> None:
     """A missed target of the API server's part is said as plainly as the others."""
     lines = printed(run(targets=CreationTargets(0.001, 0.9))).splitlines()
     assert [line.rsplit(": ", 1)[1] for line in lines[-2:]] == ["not reached", "not reached"]
+    assert "adds 1.00 ms more" in lines[-2]
 
 
 def test_a_busy_load_generator_is_remarked() -> None:
