@@ -43,13 +43,15 @@ def idleness(subject: Subject, mark: Mark, now: datetime) -> str:
 
 def warning(subject: Subject, mark: Mark, contact: str, now: datetime, reason: Reason | None = None) -> str:
     """Says what will happen, when, and how to keep the pod; or for which reason nothing will."""
-    parts = [idleness(subject, mark, now)]
+    pod, parts = subject.pod, [idleness(subject, mark, now)]
     if mark.reclaim_at is None:
         why = f" {REASONS[reason]}" if reason is Reason.OWNER_RECREATES else ""
         parts.append(f"This is only a warning, nothing will be done to the pod.{why}")
     else:
         parts.append(f"Will be evicted at {clock(mark.reclaim_at, now)}.")
-        parts.append(f"To keep it: kubectl annotate pod {subject.pod.name} {Annotation.KEEP_UNTIL}=4h.")
+        parts.append(
+            f"To keep it: kubectl annotate pod {pod.name} -n {pod.namespace} {Annotation.KEEP_UNTIL}=4h."
+        )
     return _joined(*parts, contact)
 
 

@@ -43,7 +43,7 @@ async def test_warned_then_evicted_once() -> None:
         "GPUIdleWarning",
         (
             "2 GPUs idle since 10:00Z (240 of 240 samples below 5 %). Will be evicted at 12:32Z. "
-            "To keep it: kubectl annotate pod a gpu-tenure.io/keep-until=4h. Ask in gpu-help."
+            "To keep it: kubectl annotate pod a -n team-a gpu-tenure.io/keep-until=4h. Ask in gpu-help."
         ),
     )
     assert world.events.reasons("a") == ["GPUIdleWarning", "GPUIdleEvicted"]

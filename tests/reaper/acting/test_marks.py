@@ -115,7 +115,7 @@ def test_a_warning_says_everything() -> None:
     mark = Mark(datetime.fromisoformat("2025-03-01T09:12:00Z"), reclaim_at=datetime.fromisoformat(AT))
     assert messages.warning(subject, mark, "Ask in gpu-help.", NOON) == (
         "2 GPUs idle since 09:12Z (240 of 240 samples below 5 %). Will be evicted at 11:42Z. "
-        "To keep it: kubectl annotate pod notebook-0 gpu-tenure.io/keep-until=4h. Ask in gpu-help."
+        "To keep it: kubectl annotate pod notebook-0 -n team-a gpu-tenure.io/keep-until=4h. Ask in gpu-help."
     )
 
 

@@ -27,7 +27,9 @@ def test_an_idle_pod_is_warned_then_evicted_once_by_uid(stage: Any, start_reaper
     told = " ".join(stage.events("notebook"))
     assert re.search(
         r"2 GPUs idle since \S+Z \(\d+ of \d+ samples below 5 %\)\. Will be evicted at \d\d:\d\dZ\. "
-        r"To keep it: kubectl annotate pod notebook gpu-tenure\.io/keep-until=4h\. Ask in gpu-help\.",
+        r"To keep it: kubectl annotate pod notebook -n "
+        + re.escape(stage.namespace)
+        + r" gpu-tenure\.io/keep-until=4h\. Ask in gpu-help\.",
         told,
     ), told
     reaper.wait_cycles(4)
