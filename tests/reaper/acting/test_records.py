@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from policy.keys import Annotation
 from reaper.reclaim import record_of, spec_of
 from reaper.records import Phase, RecordStore, ShadowRecords, parse_record
 from runtime.kube import ApiError
@@ -84,6 +85,24 @@ def test_a_record_says_who_what_why_and_how_to_get_it_back() -> None:
     assert spec["terms"]["idle-after"] == "2h"
     assert spec["howToGetBack"]
     assert parse_record(msgspec.json.encode({"metadata": {}, "spec": spec})) is not None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "requester"),
+    [
+        pytest.param({Annotation.REQUESTED_BY: "anna"}, "anna", id="whom the pod names"),
+        pytest.param({Annotation.REQUESTED_BY: "a" * 2000}, "a" * 1024, id="a name that is too long is cut"),
+        pytest.param({Annotation.REQUESTED_BY: ""}, None, id="an empty name is nobody's"),
+        pytest.param({}, None, id="a pod that names nobody"),
+    ],
+)
+def test_a_record_says_who_asked(annotations: dict[str, str], requester: str | None) -> None:
+    """Unknown is left out, not guessed from the owner."""
+    subject = due_subject("a")
+    subject = msgspec.structs.replace(
+        subject, pod=msgspec.structs.replace(subject.pod, annotations=annotations)
+    )
+    assert spec_of(subject, NOON).get("requester") == requester
 
 
 async def test_a_dry_run_keeps_its_records_to_itself() -> None:
