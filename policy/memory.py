@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from policy.errors import FormatError
 from policy.quantities import parse_quantity
+from policy.syntax import is_label_value
 
 _PERCENT: Final = re.compile(r"([1-9]\d{0,2})(%|pct)", re.ASCII)
-_LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _MAX_BYTES: Final = 2**60
 _MALFORMED: Final = "must be a quantity such as 500Mi, or a percentage from 1% to 100%"
 
@@ -67,4 +67,4 @@ def parse_memory(value: str | float | None) -> MemoryLimit:
     if not 0 < size <= _MAX_BYTES:
         raise FormatError("must be more than 0 and at most 1Ei")
     text = str(value)
-    return MemoryLimit(text if _LABEL.fullmatch(text) else str(size), bytes=size)
+    return MemoryLimit(text if is_label_value(text) else str(size), bytes=size)

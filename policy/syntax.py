@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 
 
 def is_label_value(text: str) -> bool:
     """Whether the API server takes the text for a label's value (the empty one is)."""
-    return _VALUE.fullmatch(text) is not None
+    return not text or _NAME.fullmatch(text) is not None
 
 
 def is_subdomain(text: str, longest: int = 253) -> bool:

@@ -9,7 +9,6 @@ and then filled with values.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import Enum, auto
 from functools import lru_cache
@@ -18,10 +17,8 @@ from typing import Any
 import jsonpatch
 import msgspec
 
+from policy.syntax import is_label_value
 from webhook.answers import PatchOperation
-
-LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-"""Label values as the API server takes them: at most 63 characters."""
 
 ANNOTATIONS_LIMIT_BYTES = 256 * 1024
 """Keys and values of all annotations of one object together."""
@@ -186,6 +183,6 @@ def _check_metadata(document: Document, before: Document) -> None:
 def _check_labels(labels: Mapping[str, Any]) -> None:
     """Refuses a label value that is too long or holds other characters than labels may."""
     for label, value in labels.items():
-        if not isinstance(value, str) or LABEL_VALUE.fullmatch(value) is None:
+        if not isinstance(value, str) or not is_label_value(value):
             msg = f"{label} would be no valid label value"
             raise UnfitPatchError(msg)

@@ -16,11 +16,12 @@ from policy.keys import DEFAULT_EXCLUDED_NAMESPACES
 from policy.objects import Namespace, ObjectMeta
 from policy.profile import Profile
 from policy.selection import PolicySet
+from policy.syntax import is_label_value
 from runtime.clock import SystemClock
 from webhook.app import MUTATE, VALIDATE, Admission
 from webhook.metrics import WebhookMetrics
 from webhook.own import OWN_ANNOTATIONS, OWN_LABELS
-from webhook.patch import ANNOTATIONS_LIMIT_BYTES, LABEL_VALUE, annotations_bytes
+from webhook.patch import ANNOTATIONS_LIMIT_BYTES, annotations_bytes
 from webhook.review import UserInfo
 from webhook.rights import Right
 from webhook.scene import AdmissionSettings
@@ -257,7 +258,7 @@ async def test_a_patch_applies_lasts_and_loses_nothing(door: Admission, obj: Any
     written = admitted["metadata"].get("labels") or {} if obj["kind"] == "Pod" else {}
     asked = (obj.get("metadata") or {}).get("labels") or {}
     assert all(
-        LABEL_VALUE.fullmatch(written[key])
+        is_label_value(written[key])
         for key in OWN_LABELS
         if key in written and written[key] != asked.get(key)
     )
