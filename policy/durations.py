@@ -117,6 +117,14 @@ def parse_time(text: str) -> datetime:
         raise FormatError("must be a time such as 2026-01-31T09:30:00Z") from error
 
 
+def readable_time(text: str | None) -> datetime | None:
+    """Reads a time as `parse_time` does; None where there is none, or none that can be read."""
+    try:
+        return parse_time(text or "")
+    except FormatError:
+        return None
+
+
 def format_time(time: datetime) -> str:
     """Writes an aware datetime as RFC 3339 in UTC, whole seconds (cut, not rounded), with `Z`."""
     return time.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from policy import defaults
 from policy.document import Node
-from policy.durations import Duration, parse_duration, parse_time
+from policy.durations import Duration, parse_duration, readable_time
 from policy.errors import FieldError, FormatError, InvalidError
 from policy.keys import API_VERSION, BUILT_IN_NAME
 from policy.memory import parse_memory
@@ -128,7 +127,7 @@ def _read_spec(node: Node, name: str, meta: Mapping[str, Any]) -> GPUPolicy:
         require_use=fields["requireUse"].boolean() if "requireUse" in fields else False,
         uid=_text(meta.get("uid")),
         generation=meta["generation"] if isinstance(meta.get("generation"), int) else 0,
-        created=_created(meta.get("creationTimestamp")),
+        created=readable_time(_text(meta.get("creationTimestamp"))),
     )
 
 
@@ -233,11 +232,3 @@ def _parsed(fields: dict[str, Node], name: str, parse: Callable[[str], _Value]) 
 def _text(value: object) -> str:
     """A text of the metadata, which the API server has checked."""
     return value if isinstance(value, str) else ""
-
-
-def _created(value: object) -> datetime | None:
-    """The time of creation; None where there is none, as in a file."""
-    try:
-        return parse_time(_text(value))
-    except FormatError:
-        return None

@@ -16,8 +16,8 @@ from policy.asking import (
     wants_exemption,
 )
 from policy.classes import PodClass
-from policy.durations import Duration, parse_time
-from policy.errors import FieldError, FormatError
+from policy.durations import Duration, readable_time
+from policy.errors import FieldError
 from policy.keys import Annotation, Enforcement, Label, enforcement_of, short_name
 from policy.memory import MemoryLimit
 from policy.objects import Namespace, Pod
@@ -90,7 +90,7 @@ def holding_terms(
     )
     is_exempt = exempt_until is not None and now < exempt_until
     skip = Reason.OPTED_OUT if enforcement is Enforcement.DISABLED else Reason.EXEMPT if is_exempt else None
-    since = idle_since or _time(annotations.get(Annotation.IDLE_SINCE))
+    since = idle_since or readable_time(annotations.get(Annotation.IDLE_SINCE))
     snooze = snooze_of(annotations.get(Annotation.KEEP_UNTIL), now, since, policy.bounds.keep_until)
     return Holding(
         terms=terms,
@@ -170,7 +170,7 @@ def milder_memory(label: MemoryLimit | None, today: MemoryLimit | None) -> Memor
 def exemption_end(policy: GPUPolicy, created: str | None) -> datetime | None:
     """Until when a pod created then may be exempt under a policy; None is never."""
     limit = policy.bounds.exemption.limit
-    start = _time(created)
+    start = readable_time(created)
     if limit is None or start is None:
         return None
     try:
@@ -200,11 +200,3 @@ def _class_of(label: str | None) -> PodClass | None:
 def _longer(label: Duration | None, today: Duration) -> Duration:
     """The longer of two; the label's text where they are equal."""
     return today if label is None or label < today else label
-
-
-def _time(text: str | None) -> datetime | None:
-    """A time of an annotation or of the metadata, None where it cannot be read."""
-    try:
-        return parse_time(text or "")
-    except FormatError:
-        return None

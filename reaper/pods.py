@@ -7,8 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from policy.devices import Devices, devices_of
-from policy.durations import parse_time
-from policy.errors import FormatError
+from policy.durations import readable_time
 from policy.keys import Label
 from policy.objects import OwnerReference, Pod, PodStatus
 from policy.resources import BUILT_IN_TABLE, ResourceTable
@@ -57,7 +56,7 @@ def gpu_pod(pod: Pod, table: ResourceTable = BUILT_IN_TABLE) -> GpuPod | None:
     meta = pod.metadata
     devices = devices_of(pod.spec, meta.annotations, table)
     claims = devices.unresolved and Label.POLICY in (meta.labels or {})
-    created = _time(meta.creation_timestamp)
+    created = readable_time(meta.creation_timestamp)
     if not (devices.is_gpu or claims) or not meta.name or not meta.namespace or created is None:
         return None
     status = pod.status or PodStatus()
@@ -85,16 +84,9 @@ def _started(status: PodStatus, holders: tuple[str, ...]) -> datetime | None:
     starts: dict[str, datetime] = {}
     for entry in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
         running = entry.state.running if entry.state else None
-        started = _time(running.started_at) if running else None
+        started = readable_time(running.started_at) if running else None
         if started is not None:
             starts[entry.name] = started
     if not holders or any(name not in starts for name in holders):
         return None
     return max(starts[name] for name in holders)
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        return parse_time(text) if text else None
-    except FormatError:
-        return None
