@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal, Protocol
 
 import structlog
 
@@ -11,28 +10,13 @@ from policy.gpuquota import GPUQuota
 from policy.ledger import Ledger, Weigh, amount_of, held, show_amount, subjects
 from policy.ledger_count import Excess, HeldPod, excesses
 from quota import metrics
-from runtime.events import Regarding
+from runtime.events import EventsPort, Regarding
 from runtime.quotas import StoredQuota
 
 REASON = "OverQuota"
 ACTION = "Count"
 MOST_EVENTS = 100
 log = structlog.get_logger(__name__)
-
-
-class EventsPort(Protocol):
-    """Who writes Events; runtime.events.EventRecorder does."""
-
-    async def record(
-        self,
-        regarding: Regarding,
-        reason: str,
-        action: str,
-        note: str,
-        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - the field's name in the API
-    ) -> bool:
-        """Writes one, best effort."""
-        ...
 
 
 class Reporter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import structlog
 
@@ -17,24 +17,9 @@ from reaper.messages import EventReason
 from reaper.pods import GpuPod
 from reaper.steps import Hold, Skip
 from reaper.subjects import Subject
-from runtime.events import Regarding
+from runtime.events import EventsPort, Regarding
 
 log = structlog.get_logger(__name__)
-
-
-class EventsPort(Protocol):
-    """Sends Events; tests implement it. Never raises."""
-
-    async def record(
-        self,
-        regarding: Regarding,
-        reason: str,
-        action: str,
-        note: str,
-        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - the field's name in the API
-    ) -> bool:
-        """Sends or repeats one Event; returns whether it arrived."""
-        ...
 
 
 class NoEvents:

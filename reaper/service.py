@@ -13,11 +13,11 @@ from policy.profile import Profile
 from reaper.cycle import Cycle, CycleResult
 from reaper.loop import Loop
 from reaper.memory import Memory
-from reaper.report import EventsPort, NoEvents, Reporter
+from reaper.report import NoEvents, Reporter
 from reaper.settings import ReaperSettings
 from reaper.world import World
 from runtime.clock import Clock
-from runtime.events import EventRecorder
+from runtime.events import EventRecorder, EventsPort
 from runtime.kube import KubePort
 from runtime.lease import Elector
 from runtime.lifecycle import run_together

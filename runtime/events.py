@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import structlog
 from msgspec import Struct, structs
@@ -31,6 +31,21 @@ class Regarding(Struct, frozen=True):
     uid: str
     namespace: str = ""
     api_version: str = "v1"
+
+
+class EventsPort(Protocol):
+    """Who sends Events; EventRecorder does, and so do fakes in tests. Never raises."""
+
+    async def record(
+        self,
+        regarding: Regarding,
+        reason: str,
+        action: str,
+        note: str,
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - the field's name in the API
+    ) -> bool:
+        """Sends or repeats one Event; returns whether it arrived."""
+        ...
 
 
 class EventRecorder:
