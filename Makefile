@@ -26,10 +26,11 @@ setup: $(STAMP) ## the Python environment in .venv
 binaries: $(STAMP) ## build the control plane of the sandbox into the user's cache
 	@$(BIN)/gpu-tenure sandbox build
 
-check: $(STAMP) ## format, lint, types, import contracts and unit tests (about a minute)
+check: $(STAMP) ## format, lint, types, generated files, import contracts and unit tests (about a minute)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(filter-out tests,$(CODE))
+	$(BIN)/python manifests/generate.py --check
 	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 	$(BIN)/pytest -q -n auto -m "not real"
 
