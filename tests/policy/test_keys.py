@@ -62,6 +62,10 @@ def test_short_names() -> None:
         pytest.param("a" * 64, False, id="64 characters are not"),
         pytest.param("-a", False, id="a leading dash is not"),
         pytest.param("a\n", False, id="a trailing line break is not"),
+        pytest.param("A-b_c.9", True, id="dashes, underscores and dots within are valid"),
+        pytest.param("a.", False, id="a dot at the end is not"),
+        pytest.param("a/b", False, id="a slash is not"),
+        pytest.param("\u00e4", False, id="a letter beyond ASCII is not"),
     ],
 )
 def test_label_values(text: str, valid: bool) -> None:
