@@ -21,6 +21,7 @@ MEMORY = "must be a quantity such as 500Mi, at most 1Ei, or a percentage from 1%
 
 pytestmark = pytest.mark.usefixtures("release")
 
+WITH_GPU = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
 FULL: dict[str, Any] = {
     "priority": -5,
     "namespaceSelector": {
@@ -55,7 +56,7 @@ FULL: dict[str, Any] = {
         "priorityClassName": "batch",
         "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
         "nodeSelector": {"gpu": "a100"},
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}},
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [WITH_GPU]}},
     },
     "images": {"allowed": ["registry.example.com/ml/"]},
     "actWindow": {"days": ["Mon", "Sun"], "from": "22:00", "to": "06:00", "timeZone": "Europe/Berlin"},
