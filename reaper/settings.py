@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 import msgspec
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -17,8 +17,21 @@ from reaper.clocks import EARLY_SECONDS, TOLERANCE_SECONDS
 from reaper.criteria import JudgeSettings
 from reaper.limits import BrakeLimits, Limits
 from reaper.prometheus import PrometheusOptions
+from runtime.component import (
+    Context,
+    ExcludedNamespaces,
+    Identity,
+    InstalledProfile,
+    Kubeconfig,
+    LeaseNamespace,
+    LogFormat,
+    LogLevel,
+    OpsHost,
+    Port,
+    TrustedControllers,
+)
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
-from runtime.settings import Names, Seconds, Settings
+from runtime.settings import Seconds, Settings
 
 
 def _parsed(value: object) -> object:
@@ -115,41 +128,21 @@ class ReaperSettings(Settings):
         description="How long before its pod's creation a container may claim to have started",
         examples=["5m"],
     )
-    profile: Profile = Field(
-        Profile.OBSERVE, description="How far the installation goes", examples=["enforce"]
-    )
+    profile: InstalledProfile = Profile.OBSERVE
     dry_run: bool = Field(
         True,
         description="Plan and report, but write nothing; evictions are tried on the server without effect",
     )
-    kubeconfig: Path | None = Field(
-        None, description="Kubeconfig; otherwise KUBECONFIG or the pod's own account"
-    )
-    context: str | None = Field(None, description="Context of the kubeconfig", examples=["production"])
-    ops_host: str = Field(
-        "0.0.0.0", description="Address of /healthz, /readyz and /metrics", examples=["127.0.0.1"]
-    )
-    ops_port: int = Field(
-        9443, ge=0, le=65535, description="Port of the same; 0 takes a free one", examples=["9443"]
-    )
-    log_format: Literal["auto", "json", "console"] = Field(
-        "auto", description="auto is readable on a terminal and JSON elsewhere", examples=["json"]
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least level that is logged", examples=["debug"]
-    )
-    lease_namespace: str = Field(
-        OWN_NAMESPACE, description="Namespace of the Lease", examples=["gpu-tenure-system"]
-    )
-    identity: str | None = Field(None, description="Name in the Lease; otherwise host name and a random part")
-    excluded_namespaces: Names = Field(
-        DEFAULT_EXCLUDED_NAMESPACES, description="Namespaces left alone", examples=["kube-system,monitoring"]
-    )
-    trusted_controllers: Names = Field(
-        DEFAULT_TRUSTED_CONTROLLERS,
-        description="Accounts whose controller references count",
-        examples=["system:serviceaccount:kubeflow:training-operator"],
-    )
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    ops_host: OpsHost = "0.0.0.0"
+    ops_port: Port = 9443
+    log_format: LogFormat = "auto"
+    log_level: LogLevel = "info"
+    lease_namespace: LeaseNamespace = OWN_NAMESPACE
+    identity: Identity = None
+    excluded_namespaces: ExcludedNamespaces = DEFAULT_EXCLUDED_NAMESPACES
+    trusted_controllers: TrustedControllers = DEFAULT_TRUSTED_CONTROLLERS
     gpu_resources: ResourceRows = Field((), description=DESCRIPTION, examples=[EXAMPLE])
     contact: str = Field(
         "", description="Whom to ask, where the policy names nobody", examples=["gpu-help@example.org"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -14,6 +14,17 @@ from policy.errors import FieldError, InvalidError
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
 from policy.profile import Profile
 from policy.requester import parse_source
+from runtime.component import (
+    Context,
+    ExcludedNamespaces,
+    InstalledProfile,
+    Kubeconfig,
+    LogFormat,
+    LogLevel,
+    OpsHost,
+    Port,
+    TrustedControllers,
+)
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
 from runtime.settings import Names, Seconds, Settings
 from webhook.clients import Clients
@@ -22,7 +33,6 @@ from webhook.scene import AdmissionSettings
 from webhook.server import Limits
 
 ENV_PREFIX = "GPU_TENURE_WEBHOOK_"
-Port = Annotated[int, Field(ge=0, le=65535)]
 Wait = Annotated[Seconds, Field(ge=0)]
 _LIMITS = Limits()
 _RIGHTS = RightsLimits()
@@ -38,9 +48,7 @@ def _are_sources(texts: tuple[str, ...]) -> tuple[str, ...]:
 class WebhookSettings(Settings):
     """What an administrator may choose."""
 
-    profile: Profile = Field(
-        Profile.OBSERVE, description="How far the installation goes", examples=["enforce"]
-    )
+    profile: InstalledProfile = Profile.OBSERVE
     tls_cert: Path | None = Field(
         None, description="Serving certificate with its chain, PEM; read again when it changes"
     )
@@ -54,23 +62,13 @@ class WebhookSettings(Settings):
         examples=["kube-apiserver"],
     )
     host: str = Field("0.0.0.0", description="Address that reviews come to", examples=["127.0.0.1"])
-    port: Port = Field(8443, description="Port of the same; 0 takes a free one", examples=["8443"])
-    ops_host: str = Field(
-        "0.0.0.0", description="Address of /healthz, /readyz and /metrics", examples=["127.0.0.1"]
-    )
-    ops_port: Port = Field(9443, description="Port of the same; 0 takes a free one", examples=["9443"])
-    kubeconfig: Path | None = Field(
-        None, description="Kubeconfig; otherwise KUBECONFIG or the pod's own account"
-    )
-    context: str | None = Field(None, description="Context of the kubeconfig", examples=["production"])
-    excluded_namespaces: Names = Field(
-        DEFAULT_EXCLUDED_NAMESPACES, description="Namespaces left alone", examples=["kube-system,monitoring"]
-    )
-    trusted_controllers: Names = Field(
-        DEFAULT_TRUSTED_CONTROLLERS,
-        description="Accounts whose controller references count",
-        examples=["system:serviceaccount:kubeflow:training-operator"],
-    )
+    port: Port = Field(8443, examples=["8443"])
+    ops_host: OpsHost = "0.0.0.0"
+    ops_port: Port = 9443
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    excluded_namespaces: ExcludedNamespaces = DEFAULT_EXCLUDED_NAMESPACES
+    trusted_controllers: TrustedControllers = DEFAULT_TRUSTED_CONTROLLERS
     gpu_resources: ResourceRows = Field((), description=DESCRIPTION, examples=[EXAMPLE])
     requester_sources: Annotated[Names, AfterValidator(_are_sources)] = Field(
         (),
@@ -116,12 +114,8 @@ class WebhookSettings(Settings):
     drain: Wait = Field(
         8, description="How long to go on serving after SIGTERM, until nobody sends any more", examples=["8s"]
     )
-    log_format: Literal["auto", "json", "console"] = Field(
-        "auto", description="auto is readable on a terminal and JSON elsewhere", examples=["json"]
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least level that is logged", examples=["debug"]
-    )
+    log_format: LogFormat = "auto"
+    log_level: LogLevel = "info"
 
     @model_validator(mode="after")
     def _has_a_certificate(self) -> Self:
