@@ -13,20 +13,12 @@ from policy.errors import FieldError, InvalidError
 from policy.gpuquota import parse_quota
 from policy.keys import NAMESPACE_NAME
 from policy.ledger import Ledger
-from policy.objects import ObjectMeta
 from policy.resourcequota import ResourceQuota
-from policy.scheduling import PriorityClasses
+from policy.scheduling import PriorityClass, PriorityClasses
 from policy.selection import PolicySet, selector_matches
 from runtime.quotas import StoredQuota, read_stored
 
 _Value = TypeVar("_Value")
-
-
-class _PriorityClass(msgspec.Struct, frozen=True, rename="camel"):
-    """A PriorityClass, as far as it matters."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    global_default: bool = False
 
 
 class Around(msgspec.Struct, frozen=True):
@@ -60,7 +52,7 @@ def around_of(documents: Iterable[Document], namespace: str | None) -> Around:
         InvalidError: an object has a field of the wrong form.
     """
     quotas: dict[str, tuple[ResourceQuota, ...]] = {}
-    classes: list[_PriorityClass] = []
+    classes: list[PriorityClass] = []
     gpu_quotas: list[StoredQuota] = []
     for document in documents:
         if document.content["kind"] == "ResourceQuota":
@@ -68,13 +60,10 @@ def around_of(documents: Iterable[Document], namespace: str | None) -> Around:
             home = namespace or quota.metadata.namespace or "default"
             quotas[home] = (*quotas.get(home, ()), quota)
         elif document.content["kind"] == "PriorityClass":
-            classes.append(_read(document, _PriorityClass))
+            classes.append(_read(document, PriorityClass))
         elif document.content["kind"] == "GPUQuota":
             gpu_quotas.append(_gpu_quota(document))
-    names = frozenset(one.metadata.name or "" for one in classes)
-    default = next((one.metadata.name for one in classes if one.global_default), None)
-    known = PriorityClasses(names, default) if classes else None
-    return Around(quotas, known, tuple(gpu_quotas))
+    return Around(quotas, PriorityClasses.of(classes) if classes else None, tuple(gpu_quotas))
 
 
 def _gpu_quota(document: Document) -> StoredQuota:

@@ -5,12 +5,13 @@ Defaults fill what is empty; only node affinity restricts, and so is ANDed into 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from policy.objects import ObjectMeta
 from policy.spec import Scheduling
 
 Fields = Mapping[str, Any]
@@ -21,11 +22,26 @@ TERMS: Final = "nodeSelectorTerms"
 _PARTS: Final = ("matchExpressions", "matchFields")
 
 
+class PriorityClass(Struct, frozen=True, rename="camel"):
+    """A PriorityClass; `value` is its priority."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    global_default: bool = False
+    value: int = 0
+
+
 class PriorityClasses(Struct, frozen=True):
     """The PriorityClasses of a cluster; `global_default` names the one that pods get by themselves."""
 
     names: frozenset[str] = frozenset()
     global_default: str | None = None
+
+    @classmethod
+    def of(cls, classes: Iterable[PriorityClass]) -> PriorityClasses:
+        """Puts classes together. Of several default ones the lowest counts, as for the API server."""
+        known = {one.metadata.name or "": one for one in classes}
+        defaults = sorted((one.value, name) for name, one in known.items() if one.global_default)
+        return cls(frozenset(known), defaults[0][1] if defaults else None)
 
 
 class PodScheduling(Struct, frozen=True):

@@ -8,10 +8,9 @@ from collections.abc import Collection
 import msgspec
 
 from policy.claims import ClaimTemplate
-from policy.objects import ObjectMeta
 from policy.resourcequota import NO_QUOTAS, NamespaceQuotas, ResourceQuota, namespace_quotas
 from policy.resources import BUILT_IN_TABLE, ResourceTable
-from policy.scheduling import PriorityClasses
+from policy.scheduling import PriorityClass, PriorityClasses
 from runtime.claims import ClaimTemplates
 from runtime.clock import Clock
 from runtime.kube import KubePort
@@ -19,14 +18,6 @@ from runtime.watch import Change, WatchCache, WatchOptions
 
 QUOTAS_PATH = "/api/v1/resourcequotas"
 CLASSES_PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
-
-class PriorityClass(msgspec.Struct, frozen=True, rename="camel"):
-    """A PriorityClass; `value` is its priority."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    global_default: bool = False
-    value: int = 0
 
 
 class Surroundings:
@@ -63,12 +54,9 @@ class Surroundings:
 
     @property
     def priority_classes(self) -> PriorityClasses:
-        """All PriorityClasses. Of several default ones the lowest counts, as for the API server."""
+        """All PriorityClasses, as they were last seen."""
         if self._known_classes is None:
-            classes = self._classes.values()
-            defaults = sorted((one.value, one.metadata.name or "") for one in classes if one.global_default)
-            names = frozenset(one.metadata.name or "" for one in classes)
-            self._known_classes = PriorityClasses(names, defaults[0][1] if defaults else None)
+            self._known_classes = PriorityClasses.of(self._classes.values())
         return self._known_classes
 
     def claim_template(self, namespace: str, name: str) -> ClaimTemplate | None:

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.scheduling import PREFERRED, REQUIRED, TERMS, PodScheduling, with_defaults
+from policy.objects import ObjectMeta
+from policy.scheduling import (
+    PREFERRED,
+    REQUIRED,
+    TERMS,
+    PodScheduling,
+    PriorityClass,
+    PriorityClasses,
+    with_defaults,
+)
 from policy.spec import Scheduling
 
 Fields = dict[str, Any]
@@ -210,3 +219,15 @@ def test_defaults_last_and_restrict_exactly(
     assert nodes_of(dict(after.affinity or {})) == nodes_of(dict(own.affinity or {})) & nodes_of(policy)
     assert (after.node_selector or {}).items() >= (own.node_selector or {}).items()
     assert list(after.tolerations or [])[: len(own.tolerations or [])] == list(own.tolerations or [])
+
+
+def test_the_lowest_of_several_default_classes_counts() -> None:
+    """In whichever order they come, as for the API server."""
+    classes = [
+        PriorityClass(ObjectMeta(name="high"), global_default=True, value=9),
+        PriorityClass(ObjectMeta(name="low"), global_default=True, value=1),
+        PriorityClass(ObjectMeta(name="gpu"), value=0),
+    ]
+    known = PriorityClasses(frozenset({"high", "low", "gpu"}), "low")
+    assert PriorityClasses.of(classes) == PriorityClasses.of(reversed(classes)) == known
+    assert PriorityClasses.of([]) == PriorityClasses()
