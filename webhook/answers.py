@@ -6,7 +6,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from policy.spec import Contact
+
 API_VERSION = "admission.k8s.io/v1"
+TOO_MANY_REQUESTS = 429
+RETRY_SECONDS = 1
 PatchOperation = dict[str, Any]
 """One operation of RFC 6902."""
 
@@ -38,6 +42,16 @@ class Denied(msgspec.Struct, frozen=True):
 
 
 Answer = Allowed | Patched | Denied
+
+
+def try_again(why: str) -> Denied:
+    """The refusal where the answer is not known now; clients try again by themselves."""
+    return Denied(f"{why}: try again in a moment.", TOO_MANY_REQUESTS, "TooManyRequests", RETRY_SECONDS)
+
+
+def with_contact(sentence: str, contact: Contact) -> str:
+    """A refusal that ends with whom to ask, where the policy names somebody."""
+    return f"{sentence} Questions: {contact}." if str(contact) else sentence
 
 
 class _Details(msgspec.Struct, rename="camel", omit_defaults=True):

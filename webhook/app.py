@@ -17,12 +17,11 @@ from policy.scheduling import PriorityClasses
 from policy.selection import PolicySet
 from runtime.clock import Clock, Sleep
 from webhook.admission import mutate
-from webhook.answers import Denied, encode_answer
+from webhook.answers import Denied, encode_answer, try_again
 from webhook.clients import Clients
 from webhook.decision import OUTCOMES, Decision, Outcome
 from webhook.images import images_stage
 from webhook.metrics import WebhookMetrics
-from webhook.quota_words import try_again
 from webhook.review import POD, Request, read_request
 from webhook.rights_stage import RightsPort, rights_stage
 from webhook.scene import AdmissionSettings, World, no_template

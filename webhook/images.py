@@ -8,7 +8,7 @@ from policy.errors import FormatError
 from policy.images import is_allowed, parse_image
 from policy.objects import PodSpec
 from policy.spec import GPUPolicy
-from webhook.answers import Denied
+from webhook.answers import Denied, with_contact
 from webhook.stages import PASSED, Checked, Finding
 
 SHOWN = 3
@@ -42,12 +42,12 @@ def image_refusal(spec: PodSpec, policy: GPUPolicy, old: PodSpec | None = None) 
     ]
     if not found:
         return None
-    contact = f" Questions: {policy.contact}." if str(policy.contact) else ""
     sources = ", ".join(_few(allowed)) or "nothing"
-    return (
+    sentence = (
         f"GPUPolicy {policy.name} does not allow the image of {', '.join(_few(found))}. "
-        f"GPU pods may use images from: {sources}.{contact}"
+        f"GPU pods may use images from: {sources}."
     )
+    return with_contact(sentence, policy.contact)
 
 
 def places_of(spec: PodSpec) -> Iterator[Place]:

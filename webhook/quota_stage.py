@@ -18,7 +18,7 @@ from runtime.clock import Clock
 from runtime.kube import KubePort
 from runtime.quotas import StoredQuota
 from webhook import quota_words
-from webhook.answers import Denied
+from webhook.answers import TOO_MANY_REQUESTS, Denied, try_again
 from webhook.quota_metrics import QuotaMetrics, QuotaOutcome
 from webhook.quotas import QuotaBook
 from webhook.reservations import Desk, Desks, Result, Taken
@@ -52,7 +52,7 @@ class QuotaStage:
         request, scene = checked.subject.request, checked.subject.scene
         enforcing = is_enforcing(scene.profile, scene.enforcement)
         if not self._book.synced:
-            later = quota_words.try_again("GPUQuotas have not been read yet")
+            later = try_again("GPUQuotas have not been read yet")
             return self._finding(QuotaOutcome.LATER, later) if enforcing else PASSED
         charges = checked.subject.devices.charges
         quotas = self._quotas(request.namespace, checked.subject.namespace.metadata.labels, charges)
@@ -173,7 +173,7 @@ def _ask(checked: Checked, counts: dict[str, int]) -> Ask:
 
 def _outcome_of(refusal: Denied) -> QuotaOutcome:
     """How a refusal is counted."""
-    again = refusal.code == quota_words.TOO_MANY_REQUESTS
+    again = refusal.code == TOO_MANY_REQUESTS
     return QuotaOutcome.LATER if again else QuotaOutcome.OVER
 
 
@@ -192,4 +192,4 @@ def _refusal_of(quota: str, result: Result | Judgement | Denied, checked: Checke
         return result
     if isinstance(result, Short):
         return quota_words.refused(quota, result, checked.decision.controller)
-    return quota_words.try_again(result.why) if isinstance(result, NotYet) else None
+    return try_again(result.why) if isinstance(result, NotYet) else None

@@ -8,8 +8,6 @@ from policy.resourcequota import Room
 from webhook.answers import Denied
 from webhook.warnings import MAX_CHARACTERS
 
-TOO_MANY_REQUESTS = 429
-RETRY_SECONDS = 1
 SURGE_HINT = (
     "A rolling update needs room for its surge: set maxSurge to 0 and maxUnavailable to 1 in its strategy."
 )
@@ -36,11 +34,6 @@ def refused_by_room(room: Room, asked: int) -> Denied:
         f"{room.kind} {room.name} has {room.used} of {room.hard} {room.resource} in use, "
         f"and this pod asks for {asked}."
     )
-
-
-def try_again(why: str) -> Denied:
-    """The answer is not known now; clients try again by themselves."""
-    return Denied(f"{why}: try again in a moment.", TOO_MANY_REQUESTS, "TooManyRequests", RETRY_SECONDS)
 
 
 def broken(quota: str, problem: str) -> Denied:

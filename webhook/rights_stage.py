@@ -6,14 +6,12 @@ from typing import Protocol
 
 from policy.profile import is_enforcing
 from policy.spec import GPUPolicy
-from webhook.answers import Denied
+from webhook.answers import Denied, try_again, with_contact
 from webhook.review import UserInfo
 from webhook.rights import Right
 from webhook.scene import AdmissionSettings
 from webhook.stages import PASSED, Checked, Finding, Stage
 from webhook.subject import Subject
-
-RETRY_SECONDS = 1
 
 
 class RightsPort(Protocol):
@@ -49,15 +47,16 @@ async def check_right(subject: Subject, rights: RightsPort, settings: AdmissionS
         return Finding(refusal=Denied(_refusal(request.user_info.username, policy, request.namespace)))
     if not is_enforcing(subject.scene.profile, subject.scene.enforcement):
         return PASSED
-    message = f"the right to use GPUPolicy {policy.name} could not be checked in time: try again in a moment."
-    return Finding(refusal=Denied(message, 429, "TooManyRequests", RETRY_SECONDS))
+    return Finding(
+        refusal=try_again(f"the right to use GPUPolicy {policy.name} could not be checked in time")
+    )
 
 
 def _refusal(username: str, policy: GPUPolicy, namespace: str) -> str:
     """What to tell somebody who may not, and how to come by the right."""
-    contact = f" Questions: {policy.contact}." if str(policy.contact) else ""
-    return (
+    sentence = (
         f"{username} may not use GPUPolicy {policy.name} in namespace {namespace}, which GPU pods here need: "
         f"ask an administrator for the verb use on gpupolicies.gpu-tenure.io/{policy.name} "
-        f"(ClusterRole gpu-tenure-policy-user).{contact}"
+        f"(ClusterRole gpu-tenure-policy-user)."
     )
+    return with_contact(sentence, policy.contact)
