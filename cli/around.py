@@ -11,11 +11,10 @@ from cli.documents import Document
 from cli.field_errors import field_error
 from policy.errors import FieldError, InvalidError
 from policy.gpuquota import parse_quota
-from policy.keys import NAMESPACE_NAME
 from policy.ledger import Ledger
 from policy.resourcequota import ResourceQuota
 from policy.scheduling import PriorityClass, PriorityClasses
-from policy.selection import PolicySet, selector_matches
+from policy.selection import PolicySet, selectable_labels, selector_matches
 from runtime.quotas import StoredQuota, read_stored
 
 _Value = TypeVar("_Value")
@@ -30,7 +29,7 @@ class Around(msgspec.Struct, frozen=True):
 
     def gpu_quotas_of(self, namespace: str, labels: Mapping[str, str]) -> tuple[StoredQuota, ...]:
         """The GPUQuotas that select a namespace, by name; one that nobody has counted is taken for empty."""
-        known = {NAMESPACE_NAME: namespace, **labels}
+        known = selectable_labels(namespace, labels)
         return tuple(
             stored if stored.ledger.observed_generation else _empty(stored, namespace)
             for stored in sorted(self.gpu_quotas, key=lambda stored: stored.name)

@@ -63,7 +63,7 @@ class Selected(Struct, frozen=True):
 
 def select(policies: PolicySet, namespace_name: str, namespace_labels: Mapping[str, str] | None) -> Selected:
     """The policy of the highest priority that selects a namespace; ties go to the smallest name."""
-    labels = {NAMESPACE_NAME: namespace_name, **(namespace_labels or {})}
+    labels = selectable_labels(namespace_name, namespace_labels)
     known: tuple[GPUPolicy | InvalidPolicy, ...] = (*policies.valid, *policies.invalid.values())
     candidates = [policy for policy in known if selector_matches(policy.namespace_selector, labels)]
     if not candidates:
@@ -73,6 +73,11 @@ def select(policies: PolicySet, namespace_name: str, namespace_labels: Mapping[s
         return Selected(winner)
     first = str(winner.errors[0]) if winner.errors else "cannot be read"
     return Selected(BUILT_IN, f"GPUPolicy {winner.name} is invalid, so nothing is acted on: {first}")
+
+
+def selectable_labels(namespace: str, labels: Mapping[str, str] | None) -> dict[str, str]:
+    """The labels by which selectors know a namespace: its own, and its name also where nobody wrote it."""
+    return {NAMESPACE_NAME: namespace, **(labels or {})}
 
 
 def selector_matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from policy.gpuquota import GPUQuota
-from policy.keys import NAMESPACE_NAME
 from policy.ledger import Ledger
 from policy.objects import Namespace
-from policy.selection import selector_matches
+from policy.selection import selectable_labels, selector_matches
 
 
 class Coverage:
@@ -55,6 +54,6 @@ def _selected(quota: GPUQuota, namespaces: Iterable[Namespace]) -> Iterator[str]
     """The names of the namespaces that a quota selects."""
     for namespace in namespaces:
         name = namespace.metadata.name or ""
-        labels = {NAMESPACE_NAME: name, **(namespace.metadata.labels or {})}
+        labels = selectable_labels(name, namespace.metadata.labels)
         if selector_matches(quota.namespace_selector, labels):
             yield name

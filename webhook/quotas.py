@@ -9,10 +9,9 @@ from dataclasses import replace
 import structlog
 
 from policy.gpuquota import KIND, Per, subject_of
-from policy.keys import NAMESPACE_NAME
 from policy.ledger import Weigh, amount_of, held
 from policy.resourcequota import Room
-from policy.selection import selector_matches
+from policy.selection import selectable_labels, selector_matches
 from runtime.clock import Clock
 from runtime.kube import ApiError, ApiUnreachable, KubePort
 from runtime.quotas import QUOTAS_PATH, StoredQuota, read_stored
@@ -56,7 +55,7 @@ class QuotaBook:
         That are those that select it, and those that have counted it: of two opinions that differ for a
         moment the stricter holds.
         """
-        known = {NAMESPACE_NAME: namespace, **(labels or {})}
+        known = selectable_labels(namespace, labels)
         found = [
             stored
             for stored in self._cache.values()
