@@ -34,6 +34,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a negative limit": ({"hard": {"devices": -1}}, "spec.hard[devices]"),
     "a word": ({"hard": {"devices": "many"}}, "spec.hard[devices]"),
     "a number without an end": ({"hard": {"devices": "1e999999999"}}, "spec.hard[devices]"),
+    "a number close to nothing": ({"hard": {"devices": "1e-99"}}, "spec.hard[devices]"),
+    "a domain with an empty part": ({"hard": {"a..b/c": 1}}, "spec.hard"),
     "half a resource": ({"hard": {"nvidia.com/gpu": "1500m"}}, "spec.hard"),
     "a resource without a domain": ({"hard": {"gpu": 1}}, "spec.hard"),
     "an odd subject": ({"hard": {"devices": 1}, "per": "pod"}, "spec.per"),
@@ -41,6 +43,20 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "an odd selector": (
         {"hard": {"devices": 1}, "namespaceSelector": {"matchLabels": {"a b": "c"}}},
         "spec.namespaceSelector.matchLabels",
+    ),
+    "a selector with a value that is none": (
+        {
+            "hard": {"devices": 1},
+            "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b c"]}]},
+        },
+        "spec.namespaceSelector.matchExpressions",
+    ),
+    "a selector with an odd domain": (
+        {
+            "hard": {"devices": 1},
+            "namespaceSelector": {"matchExpressions": [{"key": "a.-b/c", "operator": "Exists"}]},
+        },
+        "spec.namespaceSelector.matchExpressions",
     ),
 }
 

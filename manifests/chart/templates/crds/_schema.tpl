@@ -62,7 +62,7 @@ properties:
       - rule: >-
           type(self) == int ? self > 0 && self <= 1152921504606846976 :
           string(self).matches('^([1-9]|[1-9][0-9]|100)%$') ||
-          string(self).matches('^[+]?[0-9.]{1,20}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$') && isQuantity(string(self)) &&
+          string(self).matches('^[+]?[0-9.]{1,20}([eE][+-]?(0?[0-9]|[1-5][0-9]|6[0-4])|[numkMGTPE]|[KMGTPE]i)?$') && isQuantity(string(self)) &&
           quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1Ei'))
         message: must be a quantity such as 500Mi, at most 1Ei, or a percentage from 1% to 100%
   grace:
@@ -93,8 +93,9 @@ x-kubernetes-validations:
     fieldPath: .default
 {{- end }}
 
-{{- define "gpu-tenure.cel.keyPattern" -}}
-'^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'
+{{- define "gpu-tenure.cel.isKey" -}}
+{{ . }}.matches('^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$') &&
+!{{ . }}.matches('([.][.-]|-[.]).*/')
 {{- end }}
 
 {{/* A map of labels. */}}
@@ -108,7 +109,8 @@ additionalProperties:
     - rule: self.matches('^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$')
       message: must be a valid label value
 x-kubernetes-validations:
-  - rule: self.all(key, key.size() <= 317 && key.matches({{ include "gpu-tenure.cel.keyPattern" . }}))
+  - rule: >-
+      self.all(key, key.size() <= 317 && {{ include "gpu-tenure.cel.isKey" "key" | nindent 6 | trim }})
     message: must have valid label keys
 {{- end }}
 
@@ -131,13 +133,17 @@ properties:
           type: string
           maxLength: 317
           x-kubernetes-validations:
-            - rule: self.matches({{ include "gpu-tenure.cel.keyPattern" . }})
+            - rule: >-
+                {{ include "gpu-tenure.cel.isKey" "self" | nindent 16 | trim }}
               message: must be a valid label key
         operator: {type: string, enum: [In, NotIn, Exists, DoesNotExist]}
         values:
           type: array
           maxItems: 500
-          items: {type: string, maxLength: 63}
+          items:
+            type: string
+            maxLength: 63
+            pattern: '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$'
       x-kubernetes-validations:
         - rule: "self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0"
           message: must have values with In and NotIn, and none with Exists and DoesNotExist
