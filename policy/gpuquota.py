@@ -23,6 +23,8 @@ DEVICES: Final = "devices"
 NAME_LENGTH: Final = 63
 MOST_LIMITS: Final = 16
 MOST: Final = 2**53
+SUBJECT_CHARACTERS: Final = 1024
+"""What the schema of the ledger takes; anybody may write a longer requester on something."""
 _SPEC: Final = ("namespaceSelector", "per", "together", "hard")
 
 
@@ -107,7 +109,7 @@ def _requester(together: frozenset[Together], namespace: str, requester: str | N
         return "unknown" if Together.UNKNOWN in together else f"unknown:{namespace}"
     if requester.startswith("system:serviceaccount:") and Together.SERVICE_ACCOUNTS in together:
         return "service accounts"
-    return requester
+    return requester[:SUBJECT_CHARACTERS]
 
 
 def _read_name(node: Node) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.gpuquota import DEVICES, GPUQuota, Per, subject_of
+from policy.gpuquota import DEVICES, MOST, GPUQuota, Per, subject_of
 
 Counts = Mapping[str, int]
 Weigh = Callable[[str], Fraction]
@@ -153,7 +153,7 @@ def reserve(quota: GPUQuota, ledger: Ledger, ask: Ask, at: str) -> Ledger:
     if ask.uid in ledger.reservations:
         return ledger
     subject = subject_of(quota, ask.namespace, ask.requester)
-    counts = {name: count for name, count in ask.counts.items() if count}
+    counts = {name: count for name, count in added(ask.counts).items() if count}
     made = Reservation(ask.namespace, ask.name, subject, counts, at)
     return replace(ledger, reservations={**ledger.reservations, ask.uid: made})
 
@@ -183,11 +183,11 @@ def subjects(ledger: Ledger) -> tuple[str, ...]:
 
 
 def added(*many: Counts) -> dict[str, int]:
-    """The sum of counts, name by name."""
+    """The sum of counts, name by name; more than any limit can be is as much as can be written."""
     total: dict[str, int] = {}
     for counts in many:
         for name, count in counts.items():
-            total[name] = total.get(name, 0) + count
+            total[name] = min(total.get(name, 0) + count, MOST)
     return total
 
 

@@ -17,6 +17,8 @@ from policy.ledger import Counts, Ledger, Weigh, added, amount_of, held, release
 
 MOST_HOLDERS: Final = 3
 SUMMARY_CHARACTERS: Final = 240
+OWNER_CHARACTERS: Final = 400
+"""Names of owners are as long as their pods' creators like."""
 
 
 class HeldPod(Struct, frozen=True):
@@ -163,7 +165,7 @@ def _largest(owners: dict[str, _Holder], quota: GPUQuota, weigh: Weigh) -> tuple
     for name, one in ranked[:MOST_HOLDERS]:
         amount = amount_of(one.counts, limit, weigh)
         remark = f", {one.remark}" if one.remark else ""
-        lines += [f"{name} ({show_amount(amount)}{remark})"] if amount else []
+        lines += [f"{name[:OWNER_CHARACTERS]} ({show_amount(amount)}{remark})"] if amount else []
     return tuple(lines)
 
 

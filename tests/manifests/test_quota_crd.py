@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from policy.errors import InvalidError
 from policy.gpuquota import parse_quota
+from policy.ledger import Ask, Ledger, reserve
+from policy.ledger_count import HeldPod, count_pods
 from sandbox.cluster import Sandbox
 
 if TYPE_CHECKING:
@@ -125,3 +129,25 @@ def test_columns_show_used_and_hard(sandbox: Sandbox) -> None:
         assert row.split()[:3] == ["shown", "quota", "7/8"]
     finally:
         api.delete(f"{QUOTAS}/shown")
+
+
+def test_no_pod_makes_a_ledger_that_cannot_be_written(sandbox: Sandbox) -> None:
+    """Owners and requesters of any length, counts beyond every integer: a ledger that sticks stops all."""
+    api = sandbox.api()
+    stored = api.create(QUOTAS, quota({"per": "requester", "hard": {"devices": 1}}, "hostile"))
+    try:
+        parsed, name = parse_quota(stored), "nvidia.com/gpu"
+        pods = [
+            HeldPod(
+                f"u{index}", "a", f"p{index}", "r" * 200_000, {name: 2**63 - 1}, owner="K/" + "o" * 99_999
+            )
+            for index in range(2)
+        ]
+        ledger = count_pods(parsed, Ledger(), pods, ["a"], "1", lambda _: Fraction(1))
+        ledger = reserve(parsed, ledger, Ask("u9", "a", "p9", "r" * 2000, {name: 2**64}), "")
+        status = msgspec.json.decode(msgspec.json.encode(ledger))
+        written = api.replace(f"{QUOTAS}/hostile/status", {**stored, "status": status})["status"]
+        assert written == status
+        assert list(ledger.used) == list(ledger.over) == ["r" * 1024]
+    finally:
+        api.delete(f"{QUOTAS}/hostile")
