@@ -22,6 +22,8 @@ from runtime.kube import ApiError, ApiUnreachable, KubePort
 
 API_VERSION: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+", re.ASCII)
 LONGEST_CHAIN = 8
+LONGEST_NAME = 253
+LONGEST_VERSION = 317
 AT_A_TIME = 8
 FRESH = timedelta(minutes=30)
 NEVER_ACTED_ON = frozenset({("apps", "DaemonSet"), ("", "Node")})
@@ -144,7 +146,7 @@ class OwnerResolver:
         return known[1]
 
     async def _read(self, owner: Root, now: datetime) -> OwnerReference | None:
-        if API_VERSION.fullmatch(owner.api_version) is None:
+        if API_VERSION.fullmatch(owner.api_version) is None or _names_nothing(owner):
             return None
         try:
             resource = (await self._resources_of(owner.api_version, now)).get(owner.kind)
@@ -178,6 +180,11 @@ class OwnerResolver:
                 return {}
             raise
         return {one.kind: one for one in listed.resources or () if "/" not in one.name}
+
+
+def _names_nothing(owner: Root) -> bool:
+    """True if a reference is longer than any name: the API server may not even answer."""
+    return len(owner.name) > LONGEST_NAME or len(owner.api_version) > LONGEST_VERSION
 
 
 def _base(api_version: str) -> str:

@@ -36,23 +36,24 @@ def record_of(subject: Subject, decided_at: datetime) -> Record:
 def spec_of(subject: Subject, decided_at: datetime, warned_at: datetime | None = None) -> dict[str, Any]:
     """Gives the spec of the GPUReclaim: who, what, why and how to get it back.
 
-    `warned_at` is left out where another process gave the warning.
+    `warned_at` is left out where another process gave the warning. Anybody may write references of any length
+    on a pod: they are cut to what a record takes, or the pod could never be acted on.
     """
     pod, root, verdict = subject.pod, subject.root, subject.verdict
     spec: dict[str, Any] = {
         "action": Action.EVICT.value,
         "pod": {"name": pod.name, "uid": pod.uid, "node": pod.node},
         "owner": {
-            "apiVersion": root.api_version,
-            "kind": root.kind,
-            "name": root.name,
-            "uid": root.uid,
+            "apiVersion": root.api_version[:317],
+            "kind": root.kind[:128],
+            "name": root.name[:253],
+            "uid": root.uid[:128],
         },
         "requester": pod.annotations.get(Annotation.REQUESTED_BY, "")[:1024] or None,
         "devices": subject.devices,
         "decidedAt": format_time(decided_at),
         "policy": subject.policy.name,
-        "howToGetBack": how_to_get_back(root),
+        "howToGetBack": how_to_get_back(root)[:1024],
     }
     if subject.terms is not None:
         labels = terms_to_labels(subject.terms)

@@ -131,6 +131,8 @@ FORGED = [
     pytest.param(named(api_version="v1?x=/v1"), [], id="a query as version"),
     pytest.param(named(api_version="../v1"), [], id="a path as version"),
     pytest.param(named(api_version=""), [], id="no version"),
+    pytest.param(named(name="x" * 254), [], id="a name longer than any"),
+    pytest.param(named(api_version=f"{'x' * 999}/v1"), [], id="a group longer than any"),
     pytest.param(
         named(api_version="metrics.k8s.io/v1"), ["/apis/metrics.k8s.io/v1"], id="an API that is down"
     ),

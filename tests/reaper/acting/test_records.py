@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from policy.keys import Annotation
+from reaper.owners import Root
 from reaper.reclaim import record_of, spec_of
 from reaper.records import Phase, RecordStore, ShadowRecords, parse_record
 from runtime.kube import ApiError
@@ -62,6 +63,19 @@ async def test_a_record_is_written_once() -> None:
     assert begun.phase is Phase.ACCEPTED
     with pytest.raises(ApiError):
         await RecordStore(FakeKube({("POST", IN_TEAM_A): ApiError(403, "Forbidden", "x")})).begin(record, {})
+
+
+def test_a_record_takes_what_references_say_in_part() -> None:
+    """A pod whose forged owner has a name of any length can be recorded, and so be acted on."""
+    long = "x" * 5000
+    spec = spec_of(due_subject("a", root=Root(f"{long}/v1", long, "team-a", long, long)), NOON)
+    assert {key: len(text) for key, text in spec["owner"].items()} == {
+        "apiVersion": 317,
+        "kind": 128,
+        "name": 253,
+        "uid": 128,
+    }
+    assert len(spec["howToGetBack"]) == 1024
 
 
 async def test_a_record_is_completed_in_its_status() -> None:
