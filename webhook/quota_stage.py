@@ -28,6 +28,8 @@ ENFORCING_SECONDS = 3.5
 """How long a pod may wait for its reservation: with what comes before, below the API server's limit, 5 s."""
 WARNING_SECONDS = 1.0
 GIVE_BACK_SECONDS = 2.0
+LONGEST_UID = 128
+LONGEST_NAME = 253
 NEARLY_FULL = Fraction(9, 10)
 Rooms = Callable[[str], Sequence[Room]]
 """What the ResourceQuotas of a namespace leave."""
@@ -164,11 +166,15 @@ def _first_refusal(quotas: Sequence[StoredQuota], checked: Checked, ask: Ask, we
 
 
 def _ask(checked: Checked, counts: dict[str, int]) -> Ask:
-    """What the pod asks; a real one has a UID when it comes here."""
+    """What the pod asks; a real one has a UID when it comes here.
+
+    Only forged reviews have longer names and UIDs: they must not spoil the write that they share with others.
+    """
     metadata, request = checked.pod.metadata, checked.subject.request
     name = metadata.name or f"{metadata.generate_name or ''}*"
     requester = requester_of(metadata.annotations)
-    return Ask(metadata.uid or request.uid, request.namespace, name, requester, counts)
+    uid = metadata.uid or request.uid
+    return Ask(uid[:LONGEST_UID], request.namespace, name[:LONGEST_NAME], requester, counts)
 
 
 def _outcome_of(refusal: Denied) -> QuotaOutcome:

@@ -265,6 +265,14 @@ async def test_the_requester_is_whose_limit_counts(hall: Hall, gpu_pod: Make) ->
     assert hall.api.status()["reservations"]["u2"]["subject"] == "unknown:team-a"
 
 
+async def test_a_forged_review_does_not_spoil_the_ledger(hall: Hall, gpu_pod: Make) -> None:
+    """Of a name and a UID longer than any it gets what the ledger takes, and nothing is stuck."""
+    hall.api.add_quota()
+    assert isinstance((await hall.decide(gpu_pod("u" * 5000))).answer, Allowed)
+    ((uid, reservation),) = hall.api.status("q")["reservations"].items()
+    assert (len(uid), len(reservation["name"])) == (128, 253)
+
+
 async def test_the_class_is_still_decided(hall: Hall, gpu_pod: Make) -> None:
     """A refusal by quota carries what else was found out."""
     hall.api.add_quota(hard=0)
