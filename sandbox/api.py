@@ -170,7 +170,7 @@ class Api:
         }
         return self.raw("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", body)
 
-    def wait_running(self, namespace: str, pod: str, timeout: float = 15.0) -> Json:
+    def wait_running(self, namespace: str, pod: str, timeout: float = 60.0) -> Json:
         """Gives a pod as soon as it runs."""
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}"
 

@@ -29,12 +29,19 @@ GPU = {"nvidia.com/gpu": "1"}
 TWO = {"nvidia.com/gpu": "2"}
 HAMI = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "8000", "nvidia.com/gpucores": "10"}
 AMD = {"amd.com/gpu": "1"}
+SPLIT = f"{PREFIX}split"
+# Nodes of our own: what other pods did with a device within the window would be its past too.
 NODES = {
-    "nvidia.com/gpu": "node-a",
-    "nvidia.com/gpumem": "hami-a",
-    "amd.com/gpu": "amd-a",
-    "nvidia.com/mig-1g.5gb": "mig-a",
+    "nvidia.com/gpu": ("exporters-nvidia", {"nvidia.com/gpu": 24}, {}),
+    "nvidia.com/gpumem": (
+        "exporters-hami",
+        {"nvidia.com/gpu": 40, "nvidia.com/gpumem": 320000, "nvidia.com/gpucores": 400},
+        {SPLIT: "10"},
+    ),
+    "amd.com/gpu": ("exporters-amd", {"amd.com/gpu": 8}, {}),
+    "nvidia.com/mig-1g.5gb": ("exporters-mig", {"nvidia.com/mig-1g.5gb": 14}, {SPLIT: "7"}),
 }
+NOBODY_ELSE = {"key": f"{PREFIX}exporters", "effect": "NoSchedule"}
 MIG = {"nvidia.com/mig-1g.5gb": "1"}
 TERMS = Terms(
     action=Action.EVICT,
@@ -90,8 +97,8 @@ def manifest(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
-        # The cards of hami-a are shared; a whole device there would be shared too.
-        "spec": {"restartPolicy": "Never", "containers": [container], "nodeName": NODES[max(limits)]},
+        # The cards of the HAMi node are shared; a whole device there would be shared too.
+        "spec": {"restartPolicy": "Never", "containers": [container], "nodeName": NODES[max(limits)][0]},
     }
 
 
@@ -100,6 +107,8 @@ def rounds(sandbox: Sandbox) -> Iterator[tuple[dict[str, Verdict], dict[str, Ver
     """Makes the pods, gives them a past, and judges them; then makes some more and judges all again."""
     api, namespace = sandbox.api(), "judging-exporters"
     api.create_namespace(namespace)
+    for node, resources, notes in NODES.values():
+        sandbox.add_node(node, resources, annotations=notes, taints=[NOBODY_ELSE])
     path = f"/api/v1/namespaces/{namespace}/pods"
     found: list[dict[str, Verdict]] = []
     for pods in (FIRST, LATER):
@@ -112,6 +121,8 @@ def rounds(sandbox: Sandbox) -> Iterator[tuple[dict[str, Verdict], dict[str, Ver
     yield found[0], found[1]
     api.raw("DELETE", path, {"gracePeriodSeconds": 0})
     api.raw("DELETE", f"/api/v1/namespaces/{namespace}")
+    for node, _, _ in NODES.values():
+        api.raw("DELETE", f"/api/v1/nodes/{node}")
 
 
 def judged(sandbox: Sandbox, path: str) -> dict[str, Verdict]:
