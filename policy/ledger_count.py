@@ -17,6 +17,8 @@ from policy.ledger import Counts, Ledger, Weigh, added, amount_of, held, release
 
 MOST_HOLDERS: Final = 3
 SUMMARY_CHARACTERS: Final = 240
+MOST_NAMES: Final = 100
+"""Of resources, per subject: what people really ask for are a few."""
 OWNER_CHARACTERS: Final = 400
 """Names of owners are as long as their pods' creators like."""
 
@@ -76,7 +78,7 @@ def count_pods(
     counted = release(ledger, (*(pod.uid for pod in pods), *gone))
     counted = replace(
         counted,
-        used=dict(sorted(used.items())),
+        used={subject: _folded(counts, quota, weigh) for subject, counts in sorted(used.items())},
         pods_resource_version=version,
         observed_generation=quota.generation,
         namespaces=tuple(sorted(selected)),
@@ -140,6 +142,21 @@ def summary_of(quota: GPUQuota, ledger: Ledger, weigh: Weigh) -> str:
             return f"{shown[:SUMMARY_CHARACTERS]} and {len(texts) - index} more"
         shown = longer
     return shown
+
+
+def _folded(counts: dict[str, int], quota: GPUQuota, weigh: Weigh) -> dict[str, int]:
+    """The same amounts under few names: pods can name slices without end, and a ledger is one object.
+
+    Names that no limit is about are added to the first of the same weight.
+    """
+    if len(counts) <= MOST_NAMES:
+        return counts
+    firsts: dict[Fraction, str] = {}
+    folded: dict[str, int] = {}
+    for name, count in sorted(counts.items()):
+        first = name if name in quota.hard else firsts.setdefault(weigh(name), name)
+        folded = added(folded, {first: count})
+    return folded
 
 
 class _Holder(Struct):

@@ -316,3 +316,19 @@ def test_a_ledger_survives_the_wire(wanted: list[Ask]) -> None:
     for one in wanted:
         have = reserve(quota(), have, one, "2025-01-01T00:00:00Z")
     assert msgspec.json.decode(msgspec.json.encode(have), type=Ledger) == have
+
+
+def test_names_without_end_are_counted_under_few() -> None:
+    """No amount changes that a limit is about, and the ledger stays small."""
+    names = [f"nvidia.com/mig-{index}g.5gb" for index in range(5000)]
+    counts = {**dict.fromkeys(names, 2), GPU: 3, MEMORY: 70}
+    made = quota({"devices": 8, GPU: 8, names[-1]: 8})
+
+    def by_name(name: str) -> Fraction:
+        return Fraction(1, 7) if name in names else weigh(name)
+
+    pods = [HeldPod("x", "team-a", "x", None, counts)]
+    found = count_pods(made, ledger(), pods, ("team-a",), "7", by_name).used["*"]
+    assert len(found) <= 5
+    for limit in made.hard:
+        assert amount_of(found, limit, by_name) == amount_of(counts, limit, by_name)
