@@ -22,7 +22,7 @@ GPU = "nvidia.com/gpu"
 DRAIN = "--drain=1s"
 RESERVATION_SECONDS = 8
 # The API server gives up a review after 5 s and stores a pod at once: eight are enough on this one.
-SHORTENED = (f"--reservation={RESERVATION_SECONDS}s", "--settle=2s")
+SHORTENED = (f"--reservation={RESERVATION_SECONDS}s",)
 
 
 def pod(name: str, gpus: int = 1, **metadata: Any) -> dict[str, Any]:

@@ -63,9 +63,10 @@ def slow(replicas: QuotaSite) -> Iterator[str]:
     with replicas.sandbox.api_proxy() as proxy:
         installation.stop_webhooks([next(iter(installation.webhooks))], seconds=3)
         kubeconfig = replicas.sandbox.kubeconfig("webhook", proxy.url)
+        # Slow from its start: a fault that begins later would cut the watches that are open.
+        proxy.fault = Fault("delay", seconds=0.2)
         installation.start_webhooks(1, ["--drain=1s", f"--kubeconfig={kubeconfig}"])
         name = list(installation.webhooks)[-1]
-        proxy.fault = Fault("delay", seconds=0.2)
         yield name
         if name in installation.webhooks:
             installation.stop_webhooks([name], seconds=3)
