@@ -24,7 +24,7 @@ setup: $(STAMP) ## the Python environment in .venv
 	@echo "$(VENV) is ready; . $(BIN)/activate puts gpu-tenure on the path"
 
 binaries: $(STAMP) ## build the control plane of the sandbox into the user's cache
-	@$(BIN)/gpu-tenure sandbox build
+	@$(BIN)/gpu-tenure sandbox build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 check: $(STAMP) ## format, lint, types, generated files, import contracts and unit tests (about a minute)
 	$(BIN)/ruff format --check .
@@ -41,8 +41,8 @@ format: $(STAMP) ## format the code and mend what the linter can
 unit: $(STAMP) ## the tests that start no control plane
 	$(BIN)/pytest -q -n auto -m "not real"
 
-test: binaries ## everything, on a real control plane and a real Prometheus
-	$(BIN)/pytest
+test: binaries ## everything, on a real control plane and a real Prometheus; KUBERNETES=v1.34.4 takes another release
+	$(BIN)/pytest $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 demo: binaries ## the main job from nothing, with incidents; KEEP=1 leaves it running
 	$(BIN)/gpu-tenure sandbox demo $(if $(KEEP),--keep)

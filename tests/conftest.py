@@ -22,6 +22,11 @@ SPLIT = "sandbox.gpu-tenure.io/split"
 _numbers = itertools.count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Lets `make test KUBERNETES=v1.34.4` run everything on another pinned release."""
+    parser.addoption("--kubernetes", default="", help="another pinned Kubernetes release, such as v1.34.4")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks everything that uses a real program as `real`."""
@@ -41,13 +46,19 @@ def logging_as_before() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def sandbox() -> Iterator[Sandbox]:
+def kubernetes(pytestconfig: pytest.Config) -> str:
+    """The Kubernetes release to start; empty for the one that is pinned first."""
+    return str(pytestconfig.getoption("--kubernetes"))
+
+
+@pytest.fixture(scope="session")
+def sandbox(kubernetes: str) -> Iterator[Sandbox]:
     """A real control plane with Prometheus, Alertmanager, the exporter simulator and nodes of every kind.
 
     Plain pods with nvidia.com/gpu land on node-a and node-b; HAMi's companions exist on hami-a (4 devices,
     ten shares each), AMD devices on amd-a, MIG instances on mig-a.
     """
-    with Sandbox.start(SandboxOptions(audit=True)) as started:
+    with Sandbox.start(SandboxOptions(audit=True, kubernetes=kubernetes)) as started:
         started.add_node("node-a", {"nvidia.com/gpu": 32})
         started.add_node("node-b", {"nvidia.com/gpu": 32})
         hami = {"nvidia.com/gpu": 40, "nvidia.com/gpumem": 320000, "nvidia.com/gpucores": 400}

@@ -125,9 +125,10 @@ def _refuses(reply: Reply, guard: str) -> bool:
 
 
 @pytest.fixture(scope="session")
-def sandbox() -> Iterator[Sandbox]:
+def sandbox(kubernetes: str) -> Iterator[Sandbox]:
     """A control plane for the chart alone: its guards hold for the whole cluster."""
-    with Sandbox.start(SandboxOptions(prometheus=False, alertmanager=False, exporter=False)) as started:
+    options = SandboxOptions(prometheus=False, alertmanager=False, exporter=False, kubernetes=kubernetes)
+    with Sandbox.start(options) as started:
         started.add_node("node-a", {"nvidia.com/gpu": 64})
         api = started.api()
         api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "all-but-ours"}, "rules": POWERS})

@@ -222,9 +222,10 @@ def right_of(entry: dict[str, Any]) -> Right | None:
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
+def sandbox(kubernetes: str) -> Iterator[Sandbox]:
     """A control plane of its own, since everything that an account does there is compared."""
-    with Sandbox.start(SandboxOptions(alertmanager=False, audit=True)) as started:
+    options = SandboxOptions(alertmanager=False, audit=True, kubernetes=kubernetes)
+    with Sandbox.start(options) as started:
         started.add_node("node-a", {"nvidia.com/gpu": 32})
         yield started
 
