@@ -8,6 +8,7 @@ import importlib
 import importlib.metadata
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,7 +25,10 @@ COMMANDS = {
     "reaper": ("cli.reaper", "reaper"),
     "quota": ("cli.quota", "quota"),
     "sandbox": ("cli.sandbox", "app"),
+    "version": ("cli.version", "version"),
 }
+# kubectl finds a plugin by its file name, where an underscore stands for a dash: `kubectl gpu-tenure`.
+PLUGIN = "kubectl-gpu_tenure"
 
 EPILOG = """Start with this, which only reads and shows which GPUs of your cluster are idle:
 
@@ -35,7 +39,12 @@ kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url URL
 def main() -> None:
     """Run the command line of this process."""
     with report_failures():
-        build(sys.argv[1:])()
+        build(sys.argv[1:])(prog_name=_called())
+
+
+def _called() -> str:
+    """How the user called us: help and usage repeat what was typed."""
+    return "kubectl gpu-tenure" if Path(sys.argv[0]).name == PLUGIN else "gpu-tenure"
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:
