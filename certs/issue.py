@@ -15,6 +15,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 BACKDATED = timedelta(hours=1)
 """How long before `now` a certificate becomes valid, so that a client whose clock is behind accepts it."""
 
+SHORTEST = timedelta(seconds=1)
+"""X.509 knows whole seconds."""
+
 COMMON_NAME_LIMIT = 64
 """Characters that X.509 allows in a common name."""
 
@@ -42,17 +45,17 @@ SYSTEM = Randomness(key=new_key, serial=x509.random_serial_number)
 """Keys and 159-bit serial numbers from the operating system."""
 
 
-def issue_ca(name: str, now: datetime, days: int, randomness: Randomness = SYSTEM) -> KeyPair:
-    """Issues a self-signed CA that may sign leaves only, valid from an hour before `now` for `days` from it.
+def issue_ca(name: str, now: datetime, life: timedelta, randomness: Randomness = SYSTEM) -> KeyPair:
+    """Issues a self-signed CA that may sign leaves only, valid from an hour before `now` for `life` from it.
 
     Raises:
-        ValueError: the name is empty or too long, `now` is naive, or `days` is not positive.
+        ValueError: the name is empty or too long, `now` is naive, or `life` is not positive.
     """
-    _check_span(now, days)
+    _check_span(now, life)
     key = randomness.key()
     subject = _subject(name)
     builder = (
-        _builder(subject, key, now, now + timedelta(days=days), randomness)
+        _builder(subject, key, now, now + life, randomness)
         .issuer_name(subject)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
@@ -66,22 +69,22 @@ def issue_leaf(
     dns_names: Sequence[str],
     ip_addresses: Sequence[str],
     now: datetime,
-    days: int,
+    life: timedelta,
     randomness: Randomness = SYSTEM,
 ) -> KeyPair:
     """Issues a server certificate for the given names, signed by the CA and never valid for longer than it.
 
     Raises:
-        ValueError: no name at all, a malformed address, a naive `now`, `days` not positive, an expired CA.
+        ValueError: no name at all, a malformed address, a naive `now`, `life` not positive, an expired CA.
     """
     names = _alternative_names(dns_names, ip_addresses)
     ca_cert = x509.load_pem_x509_certificate(ca.cert_pem)
-    _check_span(now, days)
+    _check_span(now, life)
     if ca_cert.not_valid_after_utc <= now:
         msg = f"the CA expired at {ca_cert.not_valid_after_utc.isoformat()}"
         raise ValueError(msg)
     key = randomness.key()
-    until = min(now + timedelta(days=days), ca_cert.not_valid_after_utc)
+    until = min(now + life, ca_cert.not_valid_after_utc)
     authority = ca_cert.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
         _builder(_leaf_subject(dns_names), key, now, until, randomness)
@@ -117,13 +120,13 @@ def _builder(
     )
 
 
-def _check_span(now: datetime, days: int) -> None:
+def _check_span(now: datetime, life: timedelta) -> None:
     """Refuses a naive time and a span that ends before it begins."""
     if now.tzinfo is None:
         msg = "now must carry a time zone"
         raise ValueError(msg)
-    if days < 1:
-        msg = f"days must be at least 1, not {days}"
+    if life < SHORTEST:
+        msg = f"the life must be at least {SHORTEST}, not {life}"
         raise ValueError(msg)
 
 

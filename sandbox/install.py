@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -161,9 +161,9 @@ def install_chart(sandbox: Sandbox, values: Values | None = None, chart: Path = 
 
 def write_certificates(folder: Path, now: datetime) -> None:
     """Writes a CA (`ca.crt`) and a leaf (`tls.crt`, `tls.key`) for the Service's name and for loopback."""
-    ca = issue_ca("gpu-tenure sandbox", now, days=2)
+    ca = issue_ca("gpu-tenure sandbox", now, timedelta(days=2))
     names = [f"gpu-tenure-webhook.{SYSTEM_NAMESPACE}.svc", "localhost"]
-    leaf = issue_leaf(ca, names, [LOOPBACK], now, days=2)
+    leaf = issue_leaf(ca, names, [LOOPBACK], now, timedelta(days=2))
     (folder / "ca.crt").write_bytes(ca.cert_pem)
     (folder / "tls.crt").write_bytes(leaf.cert_pem)
     (folder / "tls.key").write_bytes(leaf.key_pem)

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from certs.issue import issue_ca, issue_leaf
+from policy.workloads import WORKLOADS
 from sandbox.api import PATCH_TYPES, Reply
 from sandbox.binaries import ensure
 from sandbox.cluster import Sandbox, SandboxOptions
@@ -34,6 +35,7 @@ Render = Callable[..., list[dict[str, Any]]]
 # Everything that Kubernetes' own roles could give, and none of our virtual rights.
 POWERS = [
     {"apiGroups": ["", "apps", "batch", "policy"], "resources": ["*"], "verbs": ["*"]},
+    {"apiGroups": sorted({kind.group for kind in WORKLOADS}), "resources": ["*"], "verbs": ["*"]},
 ]
 GPU_SPEC = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
 PROBE_SPEC = {"schedulerName": "by-hand", "containers": [{"name": "c", "image": "i"}]}
@@ -243,8 +245,8 @@ def recorder(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """The recording server, behind TLS as a webhook has to be."""
     folder: Path = tmp_path_factory.mktemp("tls")
     now = utc_now()
-    ca = issue_ca("recorder", now, days=1)
-    leaf = issue_leaf(ca, ["localhost"], ["127.0.0.1"], now, days=1)
+    ca = issue_ca("recorder", now, timedelta(days=1))
+    leaf = issue_leaf(ca, ["localhost"], ["127.0.0.1"], now, timedelta(days=1))
     (folder / "cert").write_bytes(leaf.cert_pem)
     (folder / "key").write_bytes(leaf.key_pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -202,8 +202,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Pat
     """The files of a CA, a leaf for 127.0.0.1 and its key."""
     folder = tmp_path_factory.mktemp("tls")
     now = datetime.now(UTC)
-    ca = issue_ca("test", now, 1)
-    leaf = issue_leaf(ca, [], ["127.0.0.1"], now, 1)
+    ca = issue_ca("test", now, timedelta(days=1))
+    leaf = issue_leaf(ca, [], ["127.0.0.1"], now, timedelta(days=1))
     files = (folder / "ca.pem", folder / "tls.crt", folder / "tls.key")
     for path, content in zip(files, (ca.cert_pem, leaf.cert_pem, leaf.key_pem), strict=True):
         path.write_bytes(content)

@@ -65,8 +65,11 @@ class Gate:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = 0
-        self.ca, self.other_ca = issue_ca("serving", NOW, 2), issue_ca("clients", NOW, 2)
-        leaf = issue_leaf(self.ca, ["localhost"], ["127.0.0.1"], NOW, 1)
+        self.ca, self.other_ca = (
+            issue_ca("serving", NOW, timedelta(days=2)),
+            issue_ca("clients", NOW, timedelta(days=2)),
+        )
+        leaf = issue_leaf(self.ca, ["localhost"], ["127.0.0.1"], NOW, timedelta(days=1))
         for name, content in (
             ("tls.crt", leaf.cert_pem),
             ("tls.key", leaf.key_pem),

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def write(tmp_path: Path) -> Callable[[KeyPair], None]:
 
 def leaf(name: str) -> KeyPair:
     """A certificate for a name."""
-    return issue_leaf(issue_ca("ca", NOW, 2), [name], [], NOW, 1)
+    return issue_leaf(issue_ca("ca", NOW, timedelta(days=2)), [name], [], NOW, timedelta(days=1))
 
 
 def served_name(certificate: ServingCertificate) -> str:

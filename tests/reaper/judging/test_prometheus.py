@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from time import monotonic
@@ -279,8 +279,8 @@ async def test_all_queries_together_have_a_limit(fake: Fake) -> None:
 def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     """Files with a CA's certificate, and a leaf's certificate and key for 127.0.0.1."""
     now = datetime.now(UTC)
-    ca = issue_ca("a test", now, 2)
-    leaf = issue_leaf(ca, ["localhost"], ["127.0.0.1"], now, 2)
+    ca = issue_ca("a test", now, timedelta(days=2))
+    leaf = issue_leaf(ca, ["localhost"], ["127.0.0.1"], now, timedelta(days=2))
     folder = tmp_path_factory.mktemp("tls")
     files = {"ca.pem": ca.cert_pem, "leaf.pem": leaf.cert_pem, "key.pem": leaf.key_pem}
     for name, data in files.items():
