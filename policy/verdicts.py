@@ -63,12 +63,15 @@ class Reason(StrEnum):
     WARN_ONLY = "WarnOnly"
     PEER_NOT_IDLE = "PeerNotIdle"
     OWNER_RECREATES = "OwnerRecreates"
+    NOT_STOPPABLE = "NotStoppable"
+    STOP_REVERTED = "StopReverted"
     NOT_CONFIRMED = "NotConfirmed"
     WITHIN_GRACE = "WithinGrace"
     PAUSED = "Paused"
     BRAKE = "Brake"
     QUIET_TIME = "QuietTime"
     OUTSIDE_WINDOW = "OutsideWindow"
+    NO_PRESSURE = "NoPressure"
     LIMIT_REACHED = "LimitReached"
     DISRUPTION_BUDGET = "DisruptionBudget"
     BACKING_OFF = "BackingOff"
@@ -117,12 +120,15 @@ REASONS: Final[dict[Reason, str]] = {
     Reason.WARN_ONLY: "Policy or profile allow warning only.",
     Reason.PEER_NOT_IDLE: "Another GPU pod of the same owner is not idle.",
     Reason.OWNER_RECREATES: "The owner recreates its pods, and was acted on already.",
+    Reason.NOT_STOPPABLE: "The owner should be stopped, and no way to stop its kind is known or allowed.",
+    Reason.STOP_REVERTED: "The owner was stopped before, and something started it again.",
     Reason.NOT_CONFIRMED: "The pod has not been idle in enough cycles in a row.",
     Reason.WITHIN_GRACE: "A warning was given, and its time has not come.",
     Reason.PAUSED: "Warnings and actions are paused.",
     Reason.BRAKE: "Too much changed at once; everything is held.",
     Reason.QUIET_TIME: "The reaper has started or changed its leader a short time ago.",
     Reason.OUTSIDE_WINDOW: "The policy acts at other times.",
+    Reason.NO_PRESSURE: "The reaper acts only for waiting pods, and none waits for these devices.",
     Reason.LIMIT_REACHED: "The limit of actions is reached.",
     Reason.DISRUPTION_BUDGET: "A PodDisruptionBudget does not allow the eviction.",
     Reason.BACKING_OFF: "An action failed a short time ago and is tried again later.",

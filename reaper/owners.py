@@ -78,6 +78,13 @@ class OwnersPort(Protocol):
         """Gives the root of each pod by pod UID; raises OwnersUnreadableError."""
         ...
 
+    async def chain(self, pod: GpuPod, now: datetime) -> tuple[Root, ...]:
+        """Gives the owners of a pod, its controller first and its root last; none for a pod without one.
+
+        Raises OwnersUnreadableError.
+        """
+        ...
+
 
 class _Object(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
@@ -126,17 +133,19 @@ class OwnerResolver:
         await asyncio.gather(*(find(pod) for pod in firsts.values()))
         return {pod.uid: await self._root(pod, now) for pod in pods}
 
-    async def _root(self, pod: GpuPod, now: datetime) -> Root:
-        root = root_of_pod(pod)
+    async def chain(self, pod: GpuPod, now: datetime) -> tuple[Root, ...]:
+        """Gives the owners of a pod, its controller first and its root last; none for a pod without one."""
+        found: list[Root] = []
         reference = None if _pretends_to_be_static(pod) else pod.owner
-        for _ in range(LONGEST_CHAIN):
-            if reference is None:
-                break
-            root = Root(reference.api_version, reference.kind, pod.namespace, reference.name, reference.uid)
-            if root.untouchable:
-                break
-            reference = await self._controller_of(root, now)
-        return root
+        while reference is not None and len(found) < LONGEST_CHAIN:
+            owner = Root(reference.api_version, reference.kind, pod.namespace, reference.name, reference.uid)
+            found.append(owner)
+            reference = None if owner.untouchable else await self._controller_of(owner, now)
+        return tuple(found)
+
+    async def _root(self, pod: GpuPod, now: datetime) -> Root:
+        chain = await self.chain(pod, now)
+        return chain[-1] if chain else root_of_pod(pod)
 
     async def _controller_of(self, owner: Root, now: datetime) -> OwnerReference | None:
         known = self._above.get(owner)
