@@ -1,4 +1,4 @@
-"""Writes what is made from the table of GPU resources: the chart's CEL, and the tables of docs/resources.md.
+"""Writes what is made from the tables of resources and workloads: the chart's CEL, and docs/resources.md.
 
 `python manifests/generate.py` writes; with `--check` it only says what differs, and exits 1.
 """
@@ -15,11 +15,14 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from policy.cel import name_test  # noqa: E402 - the script runs from anywhere
+from policy.cel_templates import OBJECT, inherited  # noqa: E402 - as above
 from policy.resource_rules import ResourceRule  # noqa: E402 - as above
 from policy.resources import TABLE  # noqa: E402 - as above
 from policy.vendors import KAI_ANNOTATIONS, MIG_PROFILES  # noqa: E402 - as above
+from policy.workloads import JOB, WORKLOADS  # noqa: E402 - as above
 
 CHART_FILE: Final = ROOT / "manifests" / "chart" / "templates" / "_gpu_names.tpl"
+INHERITED_FILE: Final = ROOT / "manifests" / "chart" / "templates" / "guards" / "_inherited.tpl"
 PAGE: Final = ROOT / "docs" / "resources.md"
 
 
@@ -35,6 +38,17 @@ def chart_file() -> str:
         "{{/* Annotations that ask for a part of a card, as a JSON list. */}}\n"
         '{{- define "gpu-tenure.gpuAnnotations" -}}\n'
         f"[{annotations}]\n"
+        "{{- end }}\n"
+    )
+
+
+def inherited_file() -> str:
+    """The template with the places whose annotations pods inherit."""
+    return (
+        "{{/* Written by manifests/generate.py from the table in policy/workloads.py: change that. */}}\n\n"
+        "{{/* What carries annotations that pods inherit, as its metadata. Argument: the object. */}}\n"
+        '{{- define "gpu-tenure.cel.inherited" -}}\n'
+        f"{inherited((JOB, *WORKLOADS)).replace(OBJECT, '{{ . }}')}\n"
         "{{- end }}\n"
     )
 
@@ -81,8 +95,9 @@ def _code(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Writes the files, or says which differ."""
-    before = {path: path.read_text(encoding="utf-8") if path.exists() else "" for path in (CHART_FILE, PAGE)}
-    after = {CHART_FILE: chart_file(), PAGE: page(before[PAGE])}
+    files = (CHART_FILE, INHERITED_FILE, PAGE)
+    before = {path: path.read_text(encoding="utf-8") if path.exists() else "" for path in files}
+    after = {CHART_FILE: chart_file(), INHERITED_FILE: inherited_file(), PAGE: page(before[PAGE])}
     differing = [path for path, text in after.items() if text != before[path]]
     for path in differing:
         if "--check" in arguments:

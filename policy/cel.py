@@ -1,7 +1,7 @@
 """The table of GPU resources as CEL, so that the API server knows the same names; knows no chart.
 
-The API server counts what an expression costs while it runs, and for a condition an error opens or shuts the
-The API server counts what an expression costs while it runs, and an error in a condition opens or shuts the
+The API server counts what an expression costs while it runs and ends one that costs too much with an error.
+So plain names come first, in one list, and a pattern is tried only on names that begin like it.
 """
 
 from __future__ import annotations

@@ -30,8 +30,10 @@ class WorkloadKind(Struct, frozen=True):
 
     `templates` are mappings with `metadata` and `spec`; `containers` are places of single containers, for
     kinds that have no templates. `mark` is the metadata whose annotations all pods inherit; empty: that of
-    their template. `deadline` is the field that ends the object, in seconds from its start. `controller` is
-    (API group, kind) of the immediate controller of its pods. `run_once` kinds end by themselves.
+    their template. `also` are places of metadata that some pods inherit beside it: nothing is noted there,
+    but nobody else's name stays there either. `deadline` is the field that ends the object, in seconds from
+    its start. `controller` is (API group, kind) of the immediate controller of its pods. `run_once` kinds
+    end by themselves.
     """
 
     group: str
@@ -41,6 +43,7 @@ class WorkloadKind(Struct, frozen=True):
     templates: tuple[Template, ...] = ()
     containers: tuple[str, ...] = ()
     mark: str = ""
+    also: tuple[str, ...] = ()
     deadline: str | None = None
     run_once: bool = False
 
@@ -77,6 +80,7 @@ def _ray(kind: str, cluster: str, deadline: str | None = None) -> WorkloadKind:
         f"{kind.lower()}s",
         ("ray.io", "RayCluster"),
         (Template(f"{cluster}.headGroupSpec.template"), Template(f"{workers}.template", counts)),
+        also=("spec.submitterPodTemplate.metadata",) if kind == "RayJob" else (),
         deadline=deadline,
         run_once=deadline is not None,
     )
@@ -98,6 +102,7 @@ def _argo(kind: str, resource: str, spec: str, deadline: str | None = None) -> W
             f"{place}.sidecars.*",
         ),
         mark=f"{spec}.podMetadata",
+        also=(f"{place}.metadata", f"{spec}.templateDefaults.metadata"),
         deadline=deadline,
         run_once=deadline is not None,
     )
@@ -107,6 +112,9 @@ _CRON: Final = "spec.jobTemplate.spec"
 _JOBS: Final = "spec.replicatedJobs.*"
 _JOB: Final = f"{_JOBS}.template.spec"
 _LEADERS: Final = "spec.leaderWorkerTemplate"
+
+JOB: Final = WorkloadKind("batch", "Job", "jobs", ("batch", "Job"), (Template("spec.template"),))
+"""Jobs, as far as they are a kind like the others; admission reads them into structs of their own."""
 
 WORKLOADS: Final[tuple[WorkloadKind, ...]] = (
     _plain("apps", "Deployment", "deployments", "ReplicaSet"),

@@ -17,7 +17,7 @@ from policy.deadline import DeadlineDecision, DeadlineInput, KueueDecision, work
 from policy.keys import KUEUE_MAX_EXEC_TIME, Annotation
 from policy.objects import ObjectMeta, OwnerReference, Pod
 from policy.profile import is_enforcing
-from policy.workloads import Path, WorkloadKind, first
+from policy.workloads import Path, WorkloadKind, find, first
 from webhook.own import is_queued
 from webhook.parts import Part
 from webhook.patch import (
@@ -106,8 +106,21 @@ def _plan(workload: Workload, tree: dict[str, Any]) -> _Plan:
         said = value_at(tree, (*part.mark, "annotations"))
         requester = workload.subject.requester(_metadata_at(part, said), workload.metadata)
         writes[*part.mark, "annotations", _REQUESTED_BY] = requester
+    writes |= _elsewhere(workload, tree, requester)
     deadline = _plan_deadline(workload, tree, writes)
     return _Plan(writes, requester, deadline, _plan_kueue(workload, tree, writes))
+
+
+def _elsewhere(
+    workload: Workload, tree: dict[str, Any], requester: str | None
+) -> dict[Path, str | int | None]:
+    """The requester where single pods would inherit another one; what a trusted controller made stays."""
+    request, settings = workload.subject.request, workload.subject.settings
+    if request.user_info.username in settings.trusted_controllers:
+        return {}
+    places = [path for place in workload.kind.also for path, _ in find(tree, place)]
+    keys = [(*path, "annotations", _REQUESTED_BY) for path in places]
+    return {key: requester for key in keys if value_at(tree, key) is not None}
 
 
 def _metadata_at(part: Part, annotations: object) -> ObjectMeta:

@@ -75,3 +75,28 @@ def test_nothing_is_stamped_again(enforced: Door, pod: Make, operation: str) -> 
     """Only creations are looked at: an update that lost the annotation keeps its pods as they are."""
     enforced.operation = operation
     assert enforced.decide(pod()).outcome is Outcome.NOT_CREATE
+
+
+@pytest.mark.parametrize(
+    ("user", "requester"),
+    [
+        pytest.param("dev-a", "dev-a", id="a person's is made true"),
+        pytest.param(
+            "system:serviceaccount:kube-system:cronjob-controller", "dev-b", id="a template's stays"
+        ),
+    ],
+)
+def test_a_step_of_a_flow_names_nobody_else(enforced: Door, pod: Make, user: str, requester: str) -> None:
+    """Argo writes a step's own annotations over those that all pods have; steps that say nothing stay so."""
+    enforced.user = user
+    container = pod()["spec"]["containers"][0]
+    steps = [
+        {"container": container, "metadata": {"annotations": {KEY: "dev-b"}}},
+        {"container": container, "metadata": {"annotations": {"a": "b"}}},
+        {"container": container},
+    ]
+    flow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}}
+    admitted, _ = enforced.admit({**flow, "spec": {"templates": steps}})
+    assert admitted["spec"]["templates"][0]["metadata"]["annotations"] == {KEY: requester}
+    assert admitted["spec"]["templates"][1:] == steps[1:]
+    assert enforced.admit(admitted)[1].outcome is Outcome.UNCHANGED
