@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -40,6 +40,9 @@ class Head(msgspec.Struct):
     metadata: Meta
 
 
+_HEADS = msgspec.json.Decoder(Head)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
     """A kept object with its identity and version."""
@@ -57,33 +60,67 @@ class Listing(Generic[T]):
     objects: dict[Key, T]
 
 
+H = TypeVar("H", bound=Head)
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve(Generic[H]):
+    """Holds back what is not worth reading whole.
+
+    `shape` is what is read of each object at first, and `passes` says from that whether to read on. An object
+    that is not of that shape is read whole, so that it is found unreadable by the same words as ever.
+    """
+
+    shape: type[H]
+    passes: Callable[[H], bool]
+
+
 class Reader(Generic[T]):
     """Turns raw objects of the collection at `path` into entries; `unreadable` holds what it could not."""
 
-    def __init__(self, path: str, decode: Callable[[msgspec.Raw], T | None]) -> None:
+    def __init__(
+        self, path: str, decode: Callable[[msgspec.Raw], T | None], sieve: Sieve[Any] | None = None
+    ) -> None:
         self.path = path
         self.resource = path.rsplit("/", 1)[-1]
         self.unreadable: dict[Key, str] = {}
         self.decode = decode
+        self.sieve = sieve
+        self._sketches = msgspec.json.Decoder(sieve.shape) if sieve else _HEADS
 
-    def read(self, raw: msgspec.Raw) -> tuple[Key, Entry[T] | None]:
-        """Returns the object's key and what is kept of it, if anything; raises ApiUnreachable."""
-        head = self.head(raw)
-        try:
-            value = self.decode(raw)
-        except (msgspec.DecodeError, ValueError) as error:
-            self._note_unreadable(head, str(error))
-            return head.key, None
-        self.unreadable.pop(head.key, None)
-        return head.key, None if value is None else Entry(head.uid, head.resource_version, value)
+    def another(self) -> Reader[T]:
+        """Gives a reader that does the same, and has found nothing unreadable yet."""
+        return Reader(self.path, self.decode, self.sieve)
+
+    def read(self, raw: msgspec.Raw) -> tuple[Meta, Entry[T] | None]:
+        """Returns the object's metadata and what is kept of it, if anything; raises ApiUnreachable."""
+        sketch = self._sketch(raw)
+        head = sketch.metadata
+        if self.sieve and isinstance(sketch, self.sieve.shape) and not self.sieve.passes(sketch):
+            value = None
+        else:
+            try:
+                value = self.decode(raw)
+            except (msgspec.DecodeError, ValueError) as error:
+                self._note_unreadable(head, str(error))
+                return head, None
+        if self.unreadable:
+            self.unreadable.pop(head.key, None)
+        return head, None if value is None else Entry(head.uid, head.resource_version, value)
 
     def head(self, raw: msgspec.Raw) -> Meta:
         """Returns the object's metadata; raises ApiUnreachable if there is none."""
         try:
-            return msgspec.json.decode(raw, type=Head).metadata
+            return _HEADS.decode(raw).metadata
         except msgspec.DecodeError as error:
             msg = f"{self.path}: an object without metadata: {error}"
             raise ApiUnreachable(msg) from error
+
+    def _sketch(self, raw: msgspec.Raw) -> Head:
+        try:
+            return self._sketches.decode(raw)
+        except msgspec.DecodeError:
+            return Head(self.head(raw))
 
     def _note_unreadable(self, head: Meta, error: str) -> None:
         metrics.WATCH_UNREADABLE.labels(self.resource).inc()
@@ -120,9 +157,9 @@ async def _read_once(
     async for page in _pages(client, reader.path, {**query, "limit": page_size}):
         version = page.metadata.resource_version
         for raw in page.items or ():
-            key, entry = reader.read(raw)
+            head, entry = reader.read(raw)
             if entry is not None:
-                entries[key] = entry
+                entries[head.key] = entry
     return version, entries
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -22,7 +22,7 @@ from runtime.answers import ApiError, ApiUnreachable, api_error
 from runtime.backoff import Backoff
 from runtime.clock import Clock, Sleep
 from runtime.kube import IDLE_STREAM_SECONDS, KubePort, Query
-from runtime.listing import Entry, Key, Listing, Reader, read_list
+from runtime.listing import Entry, Key, Listing, Reader, Sieve, read_list
 
 T = TypeVar("T")
 PAGE_OBJECTS = 500
@@ -61,8 +61,9 @@ class WatchCache(Generic[T]):
     """Holds the kept objects of the collection at `path`, by (namespace, name).
 
     `decode` turns one raw object into what is kept, or None; it may raise msgspec.DecodeError or ValueError,
-    then the object is not kept and is found in `unreadable`. `query` holds label and field selectors. `run`
-    never ends by itself; its failures are in `problem` until the next success.
+    then the object is not kept and is found in `unreadable`. `query` holds label and field selectors, and
+    `sieve` spares reading what is not wanted. `run` never ends by itself; its failures are in `problem` until
+    the next success.
     """
 
     def __init__(
@@ -73,12 +74,13 @@ class WatchCache(Generic[T]):
         *,
         clock: Clock,
         query: Query | None = None,
+        sieve: Sieve[Any] | None = None,
         options: WatchOptions | None = None,
     ) -> None:
         self.resource = path.rsplit("/", 1)[-1]
         self.problem: ApiError | ApiUnreachable | None = None
         self._client = client
-        self._reader = Reader(path, decode)
+        self._reader = Reader(path, decode, sieve)
         self._clock = clock
         self._query = dict(query or {})
         self._options = options or WatchOptions()
@@ -138,7 +140,7 @@ class WatchCache(Generic[T]):
 
         Raises ApiError or ApiUnreachable.
         """
-        version, entries = await self._list(Reader(self._reader.path, self._reader.decode))
+        version, entries = await self._list(self._reader.another())
         return Listing(version, {key: entry.value for key, entry in entries.items()})
 
     async def run(self) -> None:
@@ -213,18 +215,20 @@ class WatchCache(Generic[T]):
 
     def _take(self, line: bytes) -> None:
         try:
-            event = msgspec.json.decode(line, type=_Event)
+            event = _EVENTS.decode(line)
         except msgspec.DecodeError as error:
             msg = f"{self._reader.path}: an event cannot be read: {error}"
             raise ApiUnreachable(msg) from error
         if event.type == "ERROR":
             raise api_error(0, bytes(event.object))
-        head = self._reader.head(event.object)
+        if event.type in _KEPT:
+            head, entry = self._reader.read(event.object)
+            self._apply(head.key, entry)
+        else:
+            head = self._reader.head(event.object)
         if event.type == "DELETED":
             self._reader.unreadable.pop(head.key, None)
             self._apply(head.key, None)
-        elif event.type != "BOOKMARK":
-            self._apply(*self._reader.read(event.object))
         self._version = head.resource_version
 
     def _progressed(self) -> None:
@@ -260,3 +264,7 @@ class WatchCache(Generic[T]):
 class _Event(msgspec.Struct):
     type: str
     object: msgspec.Raw
+
+
+_EVENTS = msgspec.json.Decoder(_Event)
+_KEPT = frozenset({"ADDED", "MODIFIED"})
