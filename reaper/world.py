@@ -30,6 +30,7 @@ from runtime.catalog import NAMESPACES_PATH, POLICIES_PATH, Catalog
 from runtime.clock import Clock
 from runtime.kube import MERGE_PATCH, ApiError, KubePort
 from runtime.lease import Elector
+from runtime.sieve import gpu_pod_sieve
 from runtime.watch import WatchCache
 
 PODS_PATH = "/api/v1/pods"
@@ -49,7 +50,8 @@ class World:
         self.client = client
         self.catalog = Catalog(client, clock=clock)
         self._table = settings.table()
-        self.pods = WatchCache(client, PODS_PATH, self._decode, clock=clock)
+        sieve = gpu_pod_sieve(self._table)
+        self.pods = WatchCache(client, PODS_PATH, self._decode, clock=clock, sieve=sieve)
         self.prometheus = HttpPrometheus(settings.prometheus(), clock.monotonic)
         self._settings = settings
         self._judging = settings.judging()
