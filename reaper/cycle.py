@@ -10,6 +10,8 @@ import structlog
 
 from policy.verdicts import Reason, VerdictKind
 from reaper import metrics, report
+from reaper.alertboard import Topic
+from reaper.alerts import idle_warning
 from reaper.backfill import backfill_of
 from reaper.brakes import Brake, Sample, advance
 from reaper.evicting import Evictor
@@ -108,6 +110,7 @@ class Cycle:
         planned = plan(judged_subjects, records, situation, self._limits, now)
         self._report(judged_subjects, planned)
         await self._act(planned, records, now)
+        self._alert(judged_subjects, now)
         await self._keep_house(judged_subjects, pods, records, situation, now)
         self._memory.forget_others({pod.uid for pod in pods}, now)
         report.complete(self._ports.clock.now())
@@ -115,6 +118,8 @@ class Cycle:
 
     def _held(self, problem: str, sentences: Collection[str]) -> CycleResult:
         self._reporter.cycle_problem(problem, sentences)
+        # Nobody could look, so what was said of idle pods still holds.
+        self._ports.alerts.again(Topic.IDLE, self._ports.clock.now())
         metrics.CYCLES.labels("held").inc()
         return CycleResult.HELD
 
@@ -207,6 +212,12 @@ class Cycle:
         await self._marker.steps(planned.steps, now)
         await self._marker.keeps(planned.keeps)
         await self._evictor.run(planned.actions, records)
+
+    def _alert(self, subjects: Collection[Subject], now: datetime) -> None:
+        """Says which warnings hold, those of this cycle included."""
+        contact = self._settings.contact
+        found = (idle_warning(one, self._memory.mark_of(one.pod), contact, now) for one in subjects)
+        self._ports.alerts.show(Topic.IDLE, [alert for alert in found if alert is not None], now)
 
     async def _keep_house(
         self,

@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 import structlog
 from msgspec import structs
 
+from policy.terms import Action
 from policy.verdicts import Reason
 from reaper import messages, metrics
 from reaper.act import STALE_BUDGET_SECONDS, Outcome, Result
+from reaper.alerts import reclaimed
 from reaper.limits import Limits
 from reaper.marks import Mark
 from reaper.memory import Memory
@@ -147,6 +149,7 @@ class Evictor:
         mark = member.mark or Mark(now)
         text = messages.evicted(member, mark, contact, now)
         await self._reporter.event(member.pod, EventReason.EVICTED, text)
+        self._ports.alerts.add(reclaimed(member, Action.EVICT, text, self._contact, now))
 
     async def _blocked(self, member: Subject, record: Record, result: Result, now: datetime) -> None:
         first = record.phase is not Phase.BLOCKED

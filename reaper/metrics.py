@@ -45,3 +45,19 @@ LAST_CYCLE = Gauge(
 BRAKE = Gauge("gpu_tenure_reaper_brake_engaged", "Whether the brake holds every warning and action.")
 PAUSED = Gauge("gpu_tenure_reaper_paused", "Whether warnings and actions are paused.")
 DRY_RUN = Gauge("gpu_tenure_reaper_dry_run", "Whether this reaper only says what it would do.")
+ALERTS = Counter(
+    "gpu_tenure_reaper_alerts_total",
+    "Alerts to Alertmanager by what became of them: sent, failed, or dropped because too many waited.",
+    ["result"],
+)
+ALERT_RETRIES = Counter(
+    "gpu_tenure_reaper_alert_retries_total", "Attempts to post alerts after one that failed."
+)
+HINTS = Counter(
+    "gpu_tenure_reaper_hints_total",
+    "Alerts received, by what they led to: looked, known already, unknown (no GPU pod), unreadable.",
+    ["result"],
+)
+DEADLINES_TOLD = Counter(
+    "gpu_tenure_reaper_deadlines_told_total", "Deadlines that users were told of, by what is left.", ["left"]
+)

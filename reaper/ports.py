@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from policy.objects import Namespace
 from policy.selection import PolicySet
 from policy.terms import Terms
 from reaper.act import ActorPort
+from reaper.alertboard import AlertsPort, NoAlerts
 from reaper.evidence import Verdict
 from reaper.observation import Observation
 from reaper.owners import OwnersPort
@@ -42,6 +43,7 @@ class Ports:
         actor: Writes on pods and evicts.
         write_status: Writes the status of the GPUPolicy of this name; raises ApiError and ApiUnreachable.
         leading: True while this process may act, asked right before every write.
+        alerts: Who tells Alertmanager.
     """
 
     clock: Clock
@@ -60,3 +62,4 @@ class Ports:
     actor: ActorPort
     write_status: Callable[[str, Mapping[str, Any]], Awaitable[None]]
     leading: Callable[[], bool]
+    alerts: AlertsPort = field(default_factory=NoAlerts)

@@ -9,13 +9,12 @@ from typing import Any
 
 import structlog
 
-from policy.profile import Profile
 from reaper.cycle import Cycle, CycleResult
 from reaper.loop import Loop
 from reaper.memory import Memory
 from reaper.report import NoEvents, Reporter
 from reaper.settings import ReaperSettings
-from reaper.world import World
+from reaper.world import World, silent
 from runtime.clock import Clock
 from runtime.events import EventRecorder, EventsPort
 from runtime.kube import KubePort
@@ -31,10 +30,8 @@ LEASE = "gpu-tenure-reaper"
 
 def reporter_of(client: KubePort, settings: ReaperSettings, clock: Clock, identity: str) -> Reporter:
     """Gives who speaks: without Events in a dry run and where the profile only observes."""
-    silent = settings.dry_run or settings.profile is Profile.OBSERVE
-    events: EventsPort = (
-        NoEvents() if silent else EventRecorder(client, clock=clock, controller=CONTROLLER, instance=identity)
-    )
+    recorder = EventRecorder(client, clock=clock, controller=CONTROLLER, instance=identity)
+    events: EventsPort = NoEvents() if silent(settings) else recorder
     return Reporter(events, dry_run=settings.dry_run)
 
 
@@ -63,6 +60,7 @@ async def run_once(client: KubePort, settings: ReaperSettings, clock: Clock, ide
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         world.prometheus.close()
+        await world.outbox.flush(settings.alertmanager_timeout)
     return 0 if results == [CycleResult.COMPLETE] else 1
 
 
@@ -100,7 +98,11 @@ async def run_loop(
     async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, alive=alive):
         chosen = {"profile": settings.profile.value, "dry_run": settings.dry_run}
         log.info("reaper started", **chosen, cycle_seconds=settings.cycle, identity=identity)
-        background = {"watch": service.world.watch(), "lead": service.campaign()}
+        background = {
+            "watch": service.world.watch(),
+            "lead": service.campaign(),
+            "alerts": service.world.outbox.run(),
+        }
         try:
             await run_together(stop, {"drain": service.drain()}, background)
         finally:
@@ -130,7 +132,7 @@ class Service:
         """Waits for the stop, and then for the cycle in progress: what has begun is recorded to its end."""
         await self._stop.wait()
         async with self._in_cycle:
-            return
+            await self.world.outbox.flush(self._settings.alertmanager_timeout)
 
     async def _lead(self) -> None:
         # What an earlier leadership of this process remembered may be out of date by now.

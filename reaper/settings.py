@@ -13,6 +13,7 @@ from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
 from policy.profile import Profile
 from policy.resources import ResourceTable
+from reaper.alert_settings import AlertSettings
 from reaper.clocks import EARLY_SECONDS, TOLERANCE_SECONDS
 from reaper.criteria import JudgeSettings
 from reaper.limits import BrakeLimits, Limits
@@ -31,7 +32,7 @@ from runtime.component import (
     TrustedControllers,
 )
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
-from runtime.settings import Seconds, Settings
+from runtime.settings import Seconds
 
 
 def _parsed(value: object) -> object:
@@ -59,7 +60,7 @@ _BRAKE = BrakeLimits()
 _JUDGE = JudgeSettings()
 
 
-class ReaperSettings(Settings):
+class ReaperSettings(AlertSettings):
     """What an administrator may choose."""
 
     prometheus_url: str = Field(

@@ -10,10 +10,13 @@ from typing import Any
 import msgspec
 
 from policy.objects import Namespace, Pod
+from policy.profile import Profile
 from policy.resources import BUILT_IN_TABLE, ResourceTable
 from policy.terms import Terms
 from policy.verdicts import Reason
 from reaper.act import KubeActor
+from reaper.alertboard import AlertBoard
+from reaper.alertmanager import Courier, Outbox
 from reaper.clocks import believed, disagreement
 from reaper.evidence import Verdict
 from reaper.judge import judge
@@ -38,6 +41,11 @@ STALE_SECONDS = 180.0
 """The API server sends a bookmark every minute: a watch that is silent for longer is not to be trusted."""
 
 
+def silent(settings: ReaperSettings) -> bool:
+    """Says whether users hear nothing: in a dry run, and where the profile only observes."""
+    return settings.dry_run or settings.profile is Profile.OBSERVE
+
+
 def decode_pod(raw: msgspec.Raw, table: ResourceTable = BUILT_IN_TABLE) -> GpuPod | None:
     """Reads a pod from the API server; None if it holds no GPU."""
     return gpu_pod(msgspec.json.decode(raw, type=Pod), table)
@@ -53,6 +61,9 @@ class World:
         sieve = gpu_pod_sieve(self._table)
         self.pods = WatchCache(client, PODS_PATH, self._decode, clock=clock, sieve=sieve)
         self.prometheus = HttpPrometheus(settings.prometheus(), clock.monotonic)
+        couriers = [] if silent(settings) else [Courier(one) for one in settings.alertmanagers()]
+        self.outbox = Outbox(couriers)
+        self.alerts = AlertBoard(couriers, settings.hold_seconds(settings.cycle))
         self._settings = settings
         self._judging = settings.judging()
         self._clock = clock
@@ -77,6 +88,7 @@ class World:
             actor=KubeActor(self.client),
             write_status=self.write_status,
             leading=elector.is_leader if elector is not None else lambda: True,
+            alerts=self.alerts,
         )
 
     def unready(self) -> str | None:

@@ -11,45 +11,17 @@ from typing import Any
 
 import aiohttp
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certs.issue import KeyPair, issue_ca, issue_leaf
 from policy.errors import InvalidError
 from runtime.settings import load
+from tests.certs.clients import client_pair
 from webhook.clients import Clients
 from webhook.server import Limits, ReviewServer
 from webhook.settings import ENV_PREFIX, WebhookSettings
 from webhook.tls import ServingCertificate
 
 NOW = datetime.now(UTC)
-
-
-def client_pair(ca: KeyPair, name: str) -> KeyPair:
-    """A certificate for a client, as an administrator would make one for the API server."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    signer = serialization.load_pem_private_key(ca.key_pem, None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
-    issuer = x509.load_pem_x509_certificate(ca.cert_pem)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(issuer.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(NOW - timedelta(hours=1))
-        .not_valid_after(NOW + timedelta(days=1))
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
-        )
-        .sign(signer, hashes.SHA256())
-    )
-    plain = serialization.NoEncryption()
-    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    return KeyPair(certificate.public_bytes(pem), key.private_bytes(pem, form, plain))
 
 
 class Nobody:
@@ -107,15 +79,15 @@ async def gate(tmp_path: Path) -> AsyncIterator[Gate]:
 
 async def test_the_api_server_gets_in(gate: Gate) -> None:
     """Signed by the right CA, with the right name."""
-    assert await gate.send(client_pair(gate.other_ca, "kube-apiserver")) == HTTPStatus.OK
+    assert await gate.send(client_pair(gate.other_ca, "kube-apiserver", NOW)) == HTTPStatus.OK
 
 
 async def test_another_client_of_the_same_ca_does_not(gate: Gate) -> None:
     """The cluster's CA signs many: kubelets, people."""
-    assert await gate.send(client_pair(gate.other_ca, "system:node:a")) == HTTPStatus.FORBIDDEN
+    assert await gate.send(client_pair(gate.other_ca, "system:node:a", NOW)) == HTTPStatus.FORBIDDEN
 
 
-@pytest.mark.parametrize("make", [lambda _: None, lambda gate: client_pair(gate.ca, "kube-apiserver")])
+@pytest.mark.parametrize("make", [lambda _: None, lambda gate: client_pair(gate.ca, "kube-apiserver", NOW)])
 async def test_without_a_certificate_of_the_ca_there_is_no_handshake(
     gate: Gate, make: Callable[[Gate], KeyPair | None]
 ) -> None:

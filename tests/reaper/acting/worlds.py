@@ -13,6 +13,7 @@ from policy.selection import PolicySet
 from policy.terms import Terms
 from policy.verdicts import Reason, VerdictKind
 from reaper.act import Outcome, Result, Written
+from reaper.alertboard import AlertsPort, NoAlerts
 from reaper.cycle import Cycle, CycleResult
 from reaper.evidence import Verdict
 from reaper.memory import Memory
@@ -154,8 +155,11 @@ class FakeOwners:
 class FakeWorld:
     """A cluster in memory with a reaper's cycles on it."""
 
-    def __init__(self, *, once: bool = False, dry_run: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, *, once: bool = False, dry_run: bool = False, alerts: AlertsPort | None = None, **settings: Any
+    ) -> None:
         self.clock = FakeClock()
+        self.alerts = alerts or NoAlerts()
         self.pods: dict[str, GpuPod] = {}
         self.verdicts: dict[str, Verdict] = {}
         self.namespaces: dict[str, dict[str, str]] = {"team-a": {}, "team-b": {}}
@@ -245,6 +249,7 @@ class FakeWorld:
             actor=self.actor,
             write_status=self._write_status,
             leading=lambda: self.leads,
+            alerts=self.alerts,
         )
 
     async def _write_status(self, policy: str, status: Mapping[str, Any]) -> None:
