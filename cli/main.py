@@ -24,6 +24,7 @@ COMMANDS = {
     "webhook": ("cli.webhook", "webhook"),
     "reaper": ("cli.reaper", "reaper"),
     "quota": ("cli.quota", "quota"),
+    "certs": ("cli.certs", "app"),
     "sandbox": ("cli.sandbox", "app"),
     "version": ("cli.version", "version"),
 }

@@ -1,0 +1,107 @@
+"""Every setting of the certificates, documented field by field; does not know where values come from."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from certs.configurations import MUTATING, VALIDATING
+from certs.probe import target_of
+from certs.rotation import Lives, Plan
+from policy.keys import OWN_NAMESPACE
+from runtime.component import (
+    Context,
+    Identity,
+    Kubeconfig,
+    LogFormat,
+    LogLevel,
+    OpsHost,
+    Port,
+)
+from runtime.settings import Names, Seconds, Settings
+
+ENV_PREFIX = "GPU_TENURE_CERTS_"
+Life = Annotated[Seconds, Field(ge=10)]
+Wait = Annotated[Seconds, Field(ge=0)]
+DAY = 86400
+
+
+class CertsSettings(Settings):
+    """What an administrator may choose."""
+
+    namespace: str = Field(OWN_NAMESPACE, description="Namespace of the Secrets, the Service and the Lease")
+    service: str = Field("gpu-tenure-webhook", description="Service that the API server dials")
+    dns_names: Names = Field(
+        (), description="Further names of the certificate", examples=["webhook.example.com"]
+    )
+    authority_secret: str = Field("gpu-tenure-webhook-ca", description="Secret of the CA and its key")
+    serving_secret: str = Field("gpu-tenure-webhook-tls", description="Secret that the webhook mounts")
+    mutating: Names = Field(
+        ("zz-gpu-tenure",), description="MutatingWebhookConfigurations to write caBundles in"
+    )
+    validating: Names = Field(
+        ("gpu-tenure",), description="ValidatingWebhookConfigurations to write caBundles in"
+    )
+    ca_life: Life = Field(730 * DAY, description="Life of a CA", examples=["730d"])
+    ca_renew: Life = Field(
+        180 * DAY, description="Rest of a CA's life when the next one is added", examples=["180d"]
+    )
+    leaf_life: Life = Field(90 * DAY, description="Life of a serving certificate", examples=["90d"])
+    leaf_renew: Life = Field(
+        30 * DAY, description="Rest of a serving certificate's life when it is renewed", examples=["30d"]
+    )
+    settle: Wait = Field(
+        30, description="How long every API server may take to read a new caBundle", examples=["30s"]
+    )
+    interval: Annotated[Seconds, Field(ge=1)] = Field(
+        30, description="Time between two looks at Secrets and caBundles", examples=["30s"]
+    )
+    probe: str = Field(
+        "",
+        description="HOST:PORT that is dialled as the API server would; empty is the Service, none is off",
+        examples=["127.0.0.1:8443"],
+    )
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    ops_host: OpsHost = "0.0.0.0"
+    ops_port: Port = 9443
+    log_format: LogFormat = "auto"
+    log_level: LogLevel = "info"
+    identity: Identity = None
+
+    @field_validator("probe")
+    @classmethod
+    def _probe_is_an_address(cls, value: str) -> str:
+        """Refuses what cannot be dialled; raises ValueError."""
+        target_of(value, "localhost")
+        return value
+
+    @model_validator(mode="after")
+    def _lives_fit(self) -> Self:
+        """Refuses lives with which a rotation could not end in time."""
+        if self.leaf_renew >= self.leaf_life:
+            msg = f"leaf_renew must be below leaf_life ({self.leaf_life} s), such as a third of it"
+            raise ValueError(msg)
+        if self.ca_renew < self.leaf_life:
+            msg = f"ca_renew must not be below leaf_life ({self.leaf_life} s): a leaf may not outlive its CA"
+            raise ValueError(msg)
+        if self.ca_renew >= self.ca_life:
+            msg = f"ca_renew must be below ca_life ({self.ca_life} s), such as a quarter of it"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def plan(self) -> Plan:
+        """Names and lives, as decisions take them."""
+        host = f"{self.service}.{self.namespace}.svc"
+        lives = (self.ca_life, self.ca_renew, self.leaf_life, self.leaf_renew)
+        names = (host, f"{host}.cluster.local", *self.dns_names)
+        return Plan(names, Lives(*(timedelta(seconds=life) for life in lives)))
+
+    @property
+    def configurations(self) -> tuple[tuple[str, str], ...]:
+        """Resources and names of the configurations that dial the Service."""
+        mutating = tuple((MUTATING, name) for name in self.mutating)
+        return (*mutating, *((VALIDATING, name) for name in self.validating))

@@ -1,0 +1,147 @@
+"""The commands `gpu-tenure certs …`: they compose the component of the certificates; decide nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from certs.settings import ENV_PREFIX, CertsSettings
+from cli.setting_flags import FILE, give_flags, parameter
+
+if TYPE_CHECKING:
+    from certs.inspection import Inspection
+
+app = typer.Typer(help="The webhook's certificates: made, rotated without a lost request, and shown.")
+ENSURE_SECONDS = 300
+
+
+class Output(StrEnum):
+    """Forms of the answer."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@app.command()
+def watch(**given: object) -> None:
+    """Keep certificates and caBundles as they should be, for ever; one of several replicas writes.
+
+    Makes a CA and a serving certificate, writes the CA into the caBundles of our webhook configurations, and
+    renews both in time: a new CA is trusted everywhere before anything is signed with it, the old one goes
+    when nothing of it can be valid any more. Secrets that are edited, deleted or broken are mended.
+    """
+    from certs.service import run_service
+
+    settings, identity = _load(given)
+    _run(settings, lambda client, clock, stop: run_service(client, settings, clock, identity, stop))
+
+
+@app.command()
+def ensure(**given: object) -> None:
+    """Do the same once, and end when nothing is left to do: exit code 0; or 1 after five minutes.
+
+    For installations by scripts, and where nothing may run all the time: then run it every day.
+    """
+    settings, identity = _load(given)
+
+    async def once(client: Any, clock: Any, stop: asyncio.Event) -> None:  # noqa: ANN401 - imported lazily
+        from certs.ensuring import ensure_once
+
+        await ensure_once(client, settings, clock, identity, stop, ENSURE_SECONDS)
+
+    _run(settings, once)
+
+
+@app.command()
+def inspect(**given: object) -> None:
+    """Show every certificate and caBundle with its end, and what is wrong: exit code 1 if anything is."""
+    from rich.console import Console
+
+    output = given.pop("output") or Output.TEXT
+    settings, _ = _load(given)
+    found: list[Inspection] = []
+
+    async def look(client: Any, clock: Any, _: asyncio.Event) -> None:  # noqa: ANN401 - imported lazily
+        from certs.ensuring import look_once
+
+        found.append(await look_once(client, settings, clock))
+
+    _run(settings, look)
+    if output is Output.JSON:
+        import msgspec
+
+        typer.echo(msgspec.json.format(msgspec.json.encode(found[0])).decode())
+    else:
+        _show(Console(), found[0])
+    sys.exit(1 if found[0].problems else 0)
+
+
+def _show(console: Any, found: Inspection) -> None:  # noqa: ANN401 - imported lazily
+    from rich.table import Table
+
+    from policy.durations import duration_of
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("WHAT", "NAME", "UNTIL", "LEFT", "SHA256"):
+        table.add_column(title, overflow="fold")
+    for row in found.rows:
+        left = duration_of(row.seconds_left // 3600 * 3600).text if row.seconds_left >= 3600 else "< 1h"
+        ended = "ended" if row.not_after and row.seconds_left <= 0 else left
+        table.add_row(row.what, row.name, row.not_after, ended if row.not_after else "", row.sha256)
+    console.print(table)
+    for problem in found.problems:
+        console.print(f"problem: {problem}", style="red", markup=False, highlight=False)
+    console.print(f"next: {found.next_step} ({found.reason})", markup=False, highlight=False)
+
+
+def _load(given: dict[str, object]) -> tuple[CertsSettings, str]:
+    """Reads the settings, sets up the log, and gives them with the name of this process."""
+    import secrets
+    import socket
+
+    from runtime.log import configure
+    from runtime.settings import load
+
+    file = given.pop(FILE)
+    settings = load(CertsSettings, given, file if isinstance(file, Path) else None, ENV_PREFIX)
+    configure(settings.log_format, settings.log_level, fields={"component": "certs"})
+    return settings, settings.identity or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+
+
+def _run(
+    settings: CertsSettings, work: Callable[[Any, Any, asyncio.Event], Coroutine[Any, Any, None]]
+) -> None:
+    """Runs work with a client until it ends or a signal comes; exits 1 if it fails."""
+    from policy.errors import FieldError, InvalidError
+    from runtime.clock import SystemClock
+    from runtime.kube import ApiError, ApiUnreachable, KubeClient
+    from runtime.kubeconfig import KubeConfigError
+    from runtime.lifecycle import PartFailed, run_until_signal
+
+    async def main(stop: asyncio.Event) -> None:
+        async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
+            await work(client, SystemClock(), stop)
+
+    try:
+        code = run_until_signal(main)
+    except KubeConfigError as error:
+        raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
+    except (ApiError, ApiUnreachable, PartFailed, TimeoutError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    if code:
+        sys.exit(code)
+
+
+OUTPUT = parameter(
+    "output", Annotated[Output | None, typer.Option("--output", help="Form of the answer.")], default=None
+)
+give_flags(watch, CertsSettings)
+give_flags(ensure, CertsSettings)
+give_flags(inspect, CertsSettings, OUTPUT)
