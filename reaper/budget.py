@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from policy.verdicts import Reason
+from reaper.groups import Group
 from reaper.limits import Limits
+from reaper.pressure import Wanted, held, helps, less
 from reaper.records import Record, by_owner, devices_taken, other_actions
-from reaper.subjects import Group
 
 
 class Choice(Struct, frozen=True):
@@ -18,11 +20,11 @@ class Choice(Struct, frozen=True):
 
     Attributes:
         taken: The groups to act on, most waste first.
-        left: The others, each with the limit that held it back.
+        left: The others, each with what held it back.
     """
 
     taken: tuple[Group, ...]
-    left: tuple[tuple[Group, str], ...]
+    left: tuple[tuple[Group, Reason, str], ...]
 
 
 def waste(group: Group, now: datetime) -> float:
@@ -56,18 +58,20 @@ def choose(
     judged_devices: int,
     limits: Limits,
     now: datetime,
+    wanted: Wanted | None = None,
 ) -> Choice:
     """Chooses greedily, most waste first.
 
     A group that the device limit holds back also holds back those behind it: otherwise small groups would use
-    up what a large one waits for, hour after hour.
+    up what a large one waits for, hour after hour. With `wanted` only devices that somebody waits for are
+    taken, and no more of them than are waited for.
     """
     budget = hourly_devices(candidates, judged_devices, limits)
     since = now - timedelta(seconds=limits.device_seconds)
     own = {uid for group in candidates for uid in group.uids}
     spent = devices_taken([record for record in records if record.pod_uid not in own], since)
     taken: list[Group] = []
-    left: list[tuple[Group, str]] = []
+    left: list[tuple[Group, Reason, str]] = []
     per_namespace: Counter[str] = Counter()
     per_owner = _earlier(candidates, records, limits, now)
     full = False
@@ -75,21 +79,34 @@ def choose(
         namespace, owner = group.root.namespace, group.root.uid
         if per_owner[owner] >= limits.actions_per_owner:
             # Before the device limit: what its owner holds back must not keep others waiting.
-            left.append((group, f"{limits.actions_per_owner} actions on this owner"))
+            left.append((group, Reason.LIMIT_REACHED, f"{limits.actions_per_owner} actions on this owner"))
+            continue
+        if wanted is not None and not any(helps(held(member.pod), wanted) for member in group.members):
+            left.append((group, Reason.NO_PRESSURE, ""))
             continue
         full = full or spent + group.devices > budget
+        why = ""
         if full:
-            left.append((group, f"{spent} of {budget} devices are taken within {limits.device_seconds} s"))
+            why = f"{spent} of {budget} devices are taken within {limits.device_seconds} s"
         elif len(taken) >= limits.actions_per_cycle:
-            left.append((group, f"{limits.actions_per_cycle} actions in this cycle"))
+            why = f"{limits.actions_per_cycle} actions in this cycle"
         elif per_namespace[namespace] >= limits.actions_per_namespace:
-            left.append((group, f"{limits.actions_per_namespace} actions in this namespace and cycle"))
+            why = f"{limits.actions_per_namespace} actions in this namespace and cycle"
+        if why:
+            left.append((group, Reason.LIMIT_REACHED, why))
         else:
             taken.append(group)
             per_namespace[namespace] += 1
             per_owner[owner] += 1
             spent += group.devices
+            for member in group.members if wanted is not None else ():
+                wanted = less(wanted or {}, held(member.pod))
     return Choice(tuple(taken), tuple(left))
+
+
+def of_group(group: Group, of_owners: Mapping[str, list[Record]]) -> list[Record]:
+    """Gives the records of all owners of a group."""
+    return [record for uid in sorted(group.owner_uids) for record in of_owners.get(uid, [])]
 
 
 def _earlier(
@@ -99,8 +116,5 @@ def _earlier(
     since = now - timedelta(seconds=limits.owner_seconds)
     of_owners = by_owner(records)
     return Counter(
-        {
-            group.root.uid: other_actions(of_owners.get(group.root.uid, []), group.uids, since)
-            for group in candidates
-        }
+        {group.root.uid: other_actions(of_group(group, of_owners), group.uids, since) for group in candidates}
     )

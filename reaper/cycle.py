@@ -16,6 +16,7 @@ from reaper.backfill import backfill_of
 from reaper.brakes import Brake, Sample, advance
 from reaper.evicting import Evictor
 from reaper.limits import BrakeLimits, Limits
+from reaper.lookback import Lookback
 from reaper.marking import Marker
 from reaper.memory import Memory
 from reaper.observation import Observation
@@ -24,10 +25,13 @@ from reaper.pause import Pause
 from reaper.plan import Plan, plan
 from reaper.pods import GpuPod
 from reaper.ports import Ports
+from reaper.pressure import Wanted, wanted_by
 from reaper.recheck import Recheck
 from reaper.reclaim import closings
+from reaper.recording import Recorder
 from reaper.records import Record, expired
 from reaper.report import Reporter
+from reaper.reverting import Reverted
 from reaper.settings import ReaperSettings
 from reaper.situation import Situation
 from reaper.standing import standings
@@ -72,8 +76,14 @@ class Cycle:
             snooze_seconds=settings.snooze,
         )
         self._marker = Marker(ports, memory, reporter, settings.contact)
+        self._lookback = Lookback(ports)
         recheck = Recheck(ports, memory, self._rules)
-        self._evictor = Evictor(ports, memory, reporter, recheck, self._limits, settings.contact)
+        recorder = Recorder(
+            ports, memory, reporter, self._limits, settings.contact, settings.logs_url_template
+        )
+        self._evictor = Evictor(ports, reporter, recheck, recorder)
+        self._ways = settings.ways()
+        self._reverted = Reverted(ports, reporter)
 
     async def run(self, quiet_until: datetime | None = None) -> CycleResult:
         """Runs one cycle; whatever is missing makes it hold."""
@@ -111,6 +121,8 @@ class Cycle:
         self._report(judged_subjects, planned)
         await self._act(planned, records, now)
         self._alert(judged_subjects, now)
+        if not self._reporter.dry_run:
+            await self._lookback.run(judged_subjects, records, observation, now)
         await self._keep_house(judged_subjects, pods, records, situation, now)
         self._memory.forget_others({pod.uid for pod in pods}, now)
         report.complete(self._ports.clock.now())
@@ -191,7 +203,14 @@ class Cycle:
             not_before=self._memory.not_before,
             once=self._once,
             judged_devices=sample.judged,
+            ways=self._ways,
+            wanted=self._wanted(),
         )
+
+    def _wanted(self) -> Wanted | None:
+        if not self._settings.on_pressure:
+            return None
+        return wanted_by(self._ports.pods(), self._rules.excluded_namespaces)
 
     def _advance(self, sample: Sample, pause: Pause, now: datetime) -> Brake:
         released_at = pause.brake_released_at
@@ -233,13 +252,14 @@ class Cycle:
             return
         await self._write_statuses(subjects)
         await self._backfill(subjects, now)
+        await self._reverted.run(records, subjects, now)
         verdicts: Mapping[str, VerdictKind] = {
             one.pod.uid: one.verdict.kind for one in subjects if one.verdict is not None
         }
         for closing in closings(records, pods, verdicts):
             if self._ports.leading():
                 await self._ports.records.complete(closing.record, closing.phase, closing.message, now)
-        for record in expired(records, now, self._settings.records_kept)[:REMOVALS_PER_CYCLE]:
+        for record in expired(records, pods, now, self._settings.records_kept)[:REMOVALS_PER_CYCLE]:
             if self._ports.leading():
                 await self._ports.records.remove(record)
 

@@ -7,13 +7,14 @@ from datetime import datetime
 
 from policy.durations import format_time
 from policy.keys import Annotation
-from policy.verdicts import Reason
+from policy.terms import Action
+from policy.verdicts import Reason, VerdictKind
 from reaper import messages, metrics
 from reaper.act import Written
 from reaper.backfill import Backfill
 from reaper.marks import Mark, annotations_of
 from reaper.memory import Memory
-from reaper.messages import EventReason
+from reaper.messages import Announced, EventReason, announced_of
 from reaper.ports import Ports
 from reaper.report import Reporter
 from reaper.steps import Change, Keep, Step
@@ -44,6 +45,7 @@ class Marker:
                 return
             written = await self._write(step.subject, step.mark, now)
             metrics.MARKS.labels(step.change.value, written.value).inc()
+            _count_ended(step, written)
             if written in {Written.WRITTEN, Written.HELD, Written.FULL}:
                 if step.change is Change.WARN:
                     self._memory.warned_at[step.subject.pod.uid] = now
@@ -99,23 +101,55 @@ class Marker:
         if step.reason is not None and step.change is not Change.WARN:
             fields["because"] = step.reason.value
         self._reporter.line(SAID[step.change], step.subject, **fields)
-        note = self._note(step, written, now)
+        note = self._note(step, await self._announced(step), written, now)
         if note is not None:
             reason, text, normal = note
             await self._reporter.event(step.subject.pod, reason, text, normal=normal)
 
-    def _note(self, step: Step, written: Written, now: datetime) -> tuple[EventReason, str, bool] | None:
+    async def _announced(self, step: Step) -> Announced:
+        """Gives what the step announces; of a Job also what an eviction does to it."""
+        subject, fate = step.subject, None
+        owner = subject.pod.owner
+        if owner is not None and step.action is Action.EVICT and step.change in {Change.WARN, Change.MOVE}:
+            peers = [
+                pod for pod in self._ports.pods() if pod.owner is not None and pod.owner.uid == owner.uid
+            ]
+            going = sum(not (pod.finished or pod.deleting) for pod in peers)
+            fate = await self._ports.owners.fate(subject.pod, going)
+        return announced_of(step.action, subject.root, fate)
+
+    def _note(
+        self, step: Step, announced: Announced, written: Written, now: datetime
+    ) -> tuple[EventReason, str, bool] | None:
         subject, mark, contact = step.subject, step.mark, step.subject.contact(self._contact)
         before = subject.mark
         if step.change is Change.WARN and mark is not None:
             if written is Written.FULL:
-                text = messages.held_in_memory(subject, mark, contact, now)
+                text = messages.held_in_memory(subject, mark, contact, now, announced)
                 return EventReason.NOT_WRITABLE, text, False
-            return EventReason.IDLE_WARNING, messages.warning(subject, mark, contact, now, step.reason), False
+            text = messages.warning(subject, mark, contact, now, step.reason, announced)
+            return EventReason.IDLE_WARNING, text, False
         if step.change is Change.MOVE and mark is not None:
-            return EventReason.RECLAIM_MOVED, messages.moved(subject, mark, step.reason, contact, now), True
+            return (
+                EventReason.RECLAIM_MOVED,
+                messages.moved(subject, mark, step.reason, contact, now, announced),
+                True,
+            )
         if step.change is Change.LOWER:
             return EventReason.WARNING_WITHDRAWN, messages.lowered(step.reason or Reason.WARN_ONLY), True
         if step.change is Change.REMOVE and before is not None and before.warned:
             return EventReason.WARNING_WITHDRAWN, messages.withdrawn(step.reason), True
         return None
+
+
+def _count_ended(step: Step, written: Written) -> None:
+    """Counts a warning that was withdrawn or held off, by what did it."""
+    warned = step.subject.mark is not None and step.subject.mark.warned
+    if not warned or written not in {Written.WRITTEN, Written.HELD, Written.FULL}:
+        return
+    if step.change is Change.MOVE and step.reason is Reason.SNOOZED:
+        metrics.WARNINGS_ENDED.labels("snooze").inc()
+    elif step.change is Change.REMOVE:
+        verdict = step.subject.verdict
+        active = verdict is not None and verdict.kind is VerdictKind.ACTIVE
+        metrics.WARNINGS_ENDED.labels("activity" if active else "other").inc()

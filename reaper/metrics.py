@@ -6,8 +6,8 @@ from prometheus_client import Counter, Gauge, Histogram
 
 PODS = Gauge(
     "gpu_tenure_reaper_pods",
-    "GPU pods of the last complete cycle by verdict and reason.",
-    ["verdict", "reason"],
+    "GPU pods of the last complete cycle by verdict, reason, and the most that may be done to them.",
+    ["verdict", "reason", "action"],
 )
 DEVICES = Gauge(
     "gpu_tenure_reaper_devices",
@@ -32,6 +32,30 @@ SPARED = Counter(
     ["reason"],
 )
 RECLAIMED = Counter("gpu_tenure_reaper_reclaimed_devices_total", "Devices of evicted pods.")
+RECLAIMED_SECONDS = Counter(
+    "gpu_tenure_reaper_reclaimed_device_seconds_total",
+    "Device-seconds since actions, until the owner holds devices again, for 24 hours at most.",
+)
+REGRETTED = Counter(
+    "gpu_tenure_reaper_regretted_actions_total",
+    "Pods acted on whose owner used devices again within an hour.",
+)
+WARNINGS_ENDED = Counter(
+    "gpu_tenure_reaper_warnings_ended_total",
+    "Warnings that were withdrawn, held off or carried out, by cause: activity, snooze, action or other.",
+    ["by"],
+)
+AUDIT = Counter(
+    "gpu_tenure_reaper_audit_entries_total",
+    "Entries of the audit log, by result: written or lost.",
+    ["result"],
+)
+STOPS_REVERTED = Counter(
+    "gpu_tenure_reaper_stops_reverted_total", "Stopped owners that something else started again."
+)
+MISSING_RIGHTS = Gauge(
+    "gpu_tenure_reaper_missing_rights", "Rights that the settings need and the account does not have."
+)
 CYCLES = Counter("gpu_tenure_reaper_cycles_total", "Cycles by result: complete, held or failed.", ["result"])
 CYCLE_SECONDS = Histogram(
     "gpu_tenure_reaper_cycle_duration_seconds",

@@ -9,12 +9,14 @@ from msgspec import Struct
 
 from policy.terms import Action, Terms, weakest
 from policy.verdicts import Reason
+from reaper.groups import Group
 from reaper.limits import Limits
-from reaper.marks import Mark, has_any, same_stretch
-from reaper.records import Record, other_actions
+from reaper.marks import CLOCK_SKEW, Mark, has_any, same_stretch
+from reaper.records import Phase, Record, other_actions
 from reaper.situation import Situation
 from reaper.steps import Change, Skip, Step
-from reaper.subjects import Group, Subject
+from reaper.stopways import GOES_ON, Ways, is_kueue
+from reaper.subjects import Subject
 
 
 class Outlook(Struct, frozen=True):
@@ -31,13 +33,24 @@ class Outlook(Struct, frozen=True):
     due: bool = False
 
 
+class Ceiling(Struct, frozen=True):
+    """The most that may be done to a group, and why that is less than its terms allow."""
+
+    action: Action
+    lowered_by: Reason | None = None
+
+    @property
+    def acts(self) -> bool:
+        """True if it goes beyond a warning."""
+        return self.action.rank > Action.WARN.rank
+
+
 class _Common(Struct, frozen=True, kw_only=True):
     """What all members of a group share."""
 
     restless: Subject | None
     snoozed_until: datetime | None
-    ceiling: Action
-    recreates: bool
+    ceiling: Ceiling
 
 
 class _Scene(Struct, frozen=True, kw_only=True):
@@ -50,10 +63,10 @@ class _Scene(Struct, frozen=True, kw_only=True):
 
 
 def outlook_of(
-    group: Group, records: Collection[Record], situation: Situation, limits: Limits, now: datetime
+    group: Group, ceiling: Ceiling, situation: Situation, limits: Limits, now: datetime
 ) -> tuple[Outlook, ...]:
-    """Gives what is next for each member of a group, in their order, from the records of its owner."""
-    common = _common(group, records, limits, now)
+    """Gives what is next for each member of a group, in their order."""
+    common = _common(group, ceiling, now)
     scene = _Scene(common=common, situation=situation, limits=limits, now=now)
     return tuple(_decide(member, scene) for member in group.members)
 
@@ -74,31 +87,61 @@ def due_time(mark: Mark, terms: Terms, resumed_at: datetime | None) -> datetime:
     return whole(max(latest))
 
 
+def latest_due(mark: Mark, terms: Terms, resumed_at: datetime | None, now: datetime) -> datetime:
+    """Gives the latest time that a warning given now would name.
+
+    One that names a later time was given under terms that hold no more, such as a grace or a snooze beyond
+    today's bounds.
+    """
+    return max(whole(now + terms.grace.delta), due_time(Mark(mark.idle_since), terms, resumed_at))
+
+
 def whole(time: datetime) -> datetime:
     """Rounds up to whole seconds, as annotations hold them."""
     cut = time.replace(microsecond=0)
     return cut if cut == time else cut + timedelta(seconds=1)
 
 
-def _common(group: Group, records: Collection[Record], limits: Limits, now: datetime) -> _Common:
+def ceiling_of(
+    group: Group, records: Collection[Record], situation: Situation, limits: Limits, now: datetime
+) -> Ceiling:
+    """Gives the most that may be done to a group, from its terms and the records of its owners."""
+    lowest = weakest(group.action, *(member.ceiling for member in group.members))
+    if lowest.rank <= Action.WARN.rank:
+        return Ceiling(lowest)
+    since = now - timedelta(seconds=limits.owner_seconds)
+    if other_actions(records, group.uids, since) >= limits.actions_per_owner:
+        return Ceiling(Action.WARN, Reason.OWNER_RECREATES)
+    if lowest is not Action.STOP or _ends_for_good(group):
+        return Ceiling(Action.EVICT)
+    if any(record.phase is Phase.REVERTED for record in records):
+        return Ceiling(Action.WARN, Reason.STOP_REVERTED)
+    if not all(can_stop(member, situation.ways) for member in group.members):
+        return Ceiling(Action.WARN, Reason.NOT_STOPPABLE)
+    return Ceiling(Action.STOP)
+
+
+def can_stop(member: Subject, ways: Ways) -> bool:
+    """True if a way to stop the pod's owner is known; whether it can be gone is seen right before."""
+    root = member.root
+    kueue = bool(ways.rows) and is_kueue(member.pod.labels)
+    starts_others = bool(ways.rows) and (root.group, root.kind) in GOES_ON
+    return kueue or starts_others or ways.of(root.group, root.kind) is not None
+
+
+def _ends_for_good(group: Group) -> bool:
+    """True for pods that nobody makes again: evicting them is the way that keeps them stopped."""
+    return all(one.root.kind == "Pod" and not is_kueue(one.pod.labels) for one in group.members)
+
+
+def _common(group: Group, ceiling: Ceiling, now: datetime) -> _Common:
     restless = [one for one in group.members if not one.idle or one.skip not in {None, Reason.SNOOZED}]
     snoozes = [one.snooze.until for one in group.members if one.snooze.until and one.snooze.until > now]
-    since = now - timedelta(seconds=limits.owner_seconds)
-    recreates = other_actions(records, group.uids, since) >= limits.actions_per_owner
     return _Common(
         restless=restless[0] if restless else None,
         snoozed_until=max(snoozes, default=None),
-        ceiling=_ceiling(group, recreates=recreates),
-        recreates=recreates,
+        ceiling=ceiling,
     )
-
-
-def _ceiling(group: Group, *, recreates: bool) -> Action:
-    lowest = weakest(*(member.ceiling for member in group.members))
-    # Stopping owners is not built yet: their pods are warned about and no more.
-    if lowest is Action.STOP or (recreates and lowest.rank > Action.WARN.rank):
-        return Action.WARN
-    return lowest
 
 
 def _decide(member: Subject, scene: _Scene) -> Outlook:
@@ -117,7 +160,7 @@ def _decide(member: Subject, scene: _Scene) -> Outlook:
     mark = member.mark if member.mark is not None and _continues(member, member.mark) else None
     if scene.common.snoozed_until is not None:
         return _snoozed(member, mark, scene.common.snoozed_until, scene)
-    if scene.common.ceiling is Action.OBSERVE:
+    if scene.common.ceiling.action is Action.OBSERVE:
         return left_alone(member, Reason.OBSERVE_ONLY)
     if mark is None or not mark.warned:
         return _unwarned(member, mark, member.terms, scene)
@@ -147,13 +190,13 @@ def _state(subject: Subject) -> str:
 
 def _snoozed(member: Subject, mark: Mark | None, until: datetime, scene: _Scene) -> Outlook:
     skip = Skip(member, Reason.SNOOZED, f"kept until {until:%Y-%m-%d %H:%MZ}")
-    if mark is None and scene.common.ceiling is not Action.OBSERVE:
+    if mark is None and scene.common.ceiling.action is not Action.OBSERVE:
         # A snooze is bounded by the start of its stretch, which the metrics forget sooner than that.
         return Outlook(Step(Change.SIGHT, member, _sighting(member, scene.now)), skip)
     if mark is None or mark.reclaim_at is None or mark.reclaim_at >= until:
         return Outlook(None, skip)
     moved = Mark(mark.idle_since, reclaim_at=until)
-    return Outlook(Step(Change.MOVE, member, moved, Reason.SNOOZED), skip)
+    return Outlook(_step(Change.MOVE, member, moved, Reason.SNOOZED, scene), skip)
 
 
 def _unwarned(member: Subject, sighting: Mark | None, terms: Terms, scene: _Scene) -> Outlook:
@@ -163,26 +206,28 @@ def _unwarned(member: Subject, sighting: Mark | None, terms: Terms, scene: _Scen
         step = Step(Change.SIGHT, member, _sighting(member, scene.now)) if once else None
         return Outlook(step, Skip(member, Reason.NOT_CONFIRMED))
     reclaim_at = None
-    if scene.common.ceiling is Action.EVICT:
+    if scene.common.ceiling.acts:
         reclaim_at = whole(scene.now + terms.grace.delta)
     skip = _waiting(member, reclaim_at, scene)
-    return Outlook(Step(Change.WARN, member, Mark(since, reclaim_at=reclaim_at), skip.reason), skip)
+    return Outlook(_step(Change.WARN, member, Mark(since, reclaim_at=reclaim_at), skip.reason, scene), skip)
 
 
 def _warned(member: Subject, mark: Mark, terms: Terms, scene: _Scene) -> Outlook:
-    if scene.common.ceiling is not Action.EVICT:
+    if not scene.common.ceiling.acts:
         skip = _waiting(member, None, scene)
         lowered = Step(Change.LOWER, member, Mark(mark.idle_since), skip.reason)
         return Outlook(lowered if mark.reclaim_at else None, skip)
-    if mark.reclaim_at is None:
-        # Nobody was told of an action before: its grace begins now.
-        raised = Mark(mark.idle_since, reclaim_at=whole(scene.now + terms.grace.delta))
-        skip = _waiting(member, raised.reclaim_at, scene)
-        return Outlook(Step(Change.WARN, member, raised, skip.reason), skip)
+    latest = latest_due(mark, terms, scene.situation.pause.resumed_at, scene.now)
+    if mark.reclaim_at is None or mark.reclaim_at > latest + CLOCK_SKEW:
+        # Nobody was told of an action before, or of one under bounds that were laxer: a new grace begins.
+        again = Mark(mark.idle_since, reclaim_at=latest)
+        skip = _waiting(member, again.reclaim_at, scene)
+        return Outlook(_step(Change.WARN, member, again, skip.reason, scene), skip)
     due_at = due_time(mark, terms, scene.situation.pause.resumed_at)
     if due_at > mark.reclaim_at:
         moved = Mark(mark.idle_since, reclaim_at=due_at)
-        return Outlook(Step(Change.MOVE, member, moved, Reason.PAUSED), _waiting(member, due_at, scene))
+        step = _step(Change.MOVE, member, moved, Reason.PAUSED, scene)
+        return Outlook(step, _waiting(member, due_at, scene))
     if mark.reclaim_at > scene.now:
         return Outlook(None, _waiting(member, mark.reclaim_at, scene))
     return Outlook(due=True)
@@ -191,7 +236,12 @@ def _warned(member: Subject, mark: Mark, terms: Terms, scene: _Scene) -> Outlook
 def _waiting(member: Subject, reclaim_at: datetime | None, scene: _Scene) -> Skip:
     if reclaim_at is not None:
         return Skip(member, Reason.WITHIN_GRACE, f"until {reclaim_at:%Y-%m-%d %H:%MZ}")
-    return Skip(member, Reason.OWNER_RECREATES if scene.common.recreates else Reason.WARN_ONLY)
+    return Skip(member, scene.common.ceiling.lowered_by or Reason.WARN_ONLY)
+
+
+def _step(change: Change, member: Subject, mark: Mark, reason: Reason, scene: _Scene) -> Step:
+    """Gives a change that speaks of what is to come."""
+    return Step(change, member, mark, reason, scene.common.ceiling.action)
 
 
 def _sighting(member: Subject, now: datetime) -> Mark:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from policy.objects import ObjectMeta, OwnerReference
+from reaper.fates import Fate, RunningJob, fate_of
 from reaper.pods import GpuPod
 from runtime.kube import ApiError, ApiUnreachable, KubePort
 
@@ -85,6 +86,10 @@ class OwnersPort(Protocol):
         """
         ...
 
+    async def fate(self, pod: GpuPod, pods: int) -> Fate | None:
+        """Gives what the pod's Job comes to if so many of its pods are evicted; None if nobody knows."""
+        ...
+
 
 class _Object(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
@@ -142,6 +147,18 @@ class OwnerResolver:
             found.append(owner)
             reference = None if owner.untouchable else await self._controller_of(owner, now)
         return tuple(found)
+
+    async def fate(self, pod: GpuPod, pods: int) -> Fate | None:
+        """Gives what the pod's Job comes to if so many of its pods are evicted; None if nobody knows."""
+        owner = pod.owner
+        if owner is None or (owner.group, owner.kind) != ("batch", "Job"):
+            return None
+        name = quote(owner.name, safe="")
+        try:
+            job = await self._client.get(f"/apis/batch/v1/namespaces/{pod.namespace}/jobs/{name}", RunningJob)
+        except (ApiError, ApiUnreachable):
+            return None
+        return fate_of(job, pods) if job.metadata.uid == owner.uid else None
 
     async def _root(self, pod: GpuPod, now: datetime) -> Root:
         chain = await self.chain(pod, now)

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from policy.terms import Action
 from policy.verdicts import Reason
-from reaper.budget import choose
+from reaper.budget import choose, of_group
+from reaper.groups import Group, groups_of
 from reaper.limits import Limits
-from reaper.outlook import Outlook, left_alone, outlook_of
+from reaper.outlook import Outlook, ceiling_of, left_alone, outlook_of
 from reaper.records import Phase, Record, by_owner
 from reaper.situation import Situation, holds_of
 from reaper.steps import Change, Hold, Keep, Skip, Step
-from reaper.subjects import Group, Subject, groups_of
+from reaper.subjects import Subject
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -53,10 +54,11 @@ def plan(
     due: list[Group] = []
     of_owners = by_owner(records)
     for group in groups_of(subjects):
-        found = outlook_of(group, of_owners.get(group.root.uid, []), situation, limits, now)
+        ceiling = ceiling_of(group, of_group(group, of_owners), situation, limits, now)
+        found = outlook_of(group, ceiling, situation, limits, now)
         outlooks.extend(found)
         if all(outlook.due for outlook in found):
-            due.append(group)
+            due.append(structs.replace(group, action=ceiling.action))
         else:
             outlooks.extend(_held_by_peers(group, found))
     actions, skips = _choose(due, records, holds, situation, limits, now)
@@ -93,9 +95,9 @@ def _choose(
         held = holds[0]
         skips.extend(Skip(one, held.reason, held.sentence) for group in ready for one in group.members)
         return (), skips
-    choice = choose(ready, records, situation.judged_devices, limits, now)
-    for group, why in choice.left:
-        skips.extend(Skip(member, Reason.LIMIT_REACHED, why) for member in group.members)
+    choice = choose(ready, records, situation.judged_devices, limits, now, situation.wanted)
+    for group, reason, why in choice.left:
+        skips.extend(Skip(member, reason, why) for member in group.members)
     return choice.taken, skips
 
 
@@ -133,7 +135,9 @@ def _wait(
 def waits(record: Record, limits: Limits, now: datetime) -> tuple[Reason, str] | None:
     """Gives why a pod with this record is not acted on now; None if it may be tried (again)."""
     if record.phase is Phase.ACCEPTED:
-        return Reason.TERMINATING, "its eviction was accepted already"
+        return Reason.TERMINATING, "an action on it was accepted already"
+    if record.phase in {Phase.REVERTED, Phase.RESUMED}:
+        return Reason.STOP_REVERTED, record.message
     if record.phase is Phase.GONE:
         return Reason.TERMINATING, "it was gone, or going, when its eviction was asked for"
     if record.phase is Phase.BLOCKED:

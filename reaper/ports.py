@@ -12,12 +12,14 @@ from policy.selection import PolicySet
 from policy.terms import Terms
 from reaper.act import ActorPort
 from reaper.alertboard import AlertsPort, NoAlerts
+from reaper.endings import Endings
 from reaper.evidence import Verdict
 from reaper.observation import Observation
 from reaper.owners import OwnersPort
 from reaper.pause import Pause
 from reaper.pods import GpuPod
 from reaper.records import RecordsPort
+from reaper.stop_api import StopPort
 from runtime.clock import Clock
 
 
@@ -41,9 +43,11 @@ class Ports:
         records: The GPUReclaim records.
         pause: The switch, as the API server has it at this time.
         actor: Writes on pods and evicts.
+        stops: Stops owners.
         write_status: Writes the status of the GPUPolicy of this name; raises ApiError and ApiUnreachable.
         leading: True while this process may act, asked right before every write.
         alerts: Who tells Alertmanager.
+        endings: How the containers of pods ended, as the watch showed it.
     """
 
     clock: Clock
@@ -60,6 +64,8 @@ class Ports:
     records: RecordsPort
     pause: Callable[[datetime], Awaitable[Pause]]
     actor: ActorPort
+    stops: StopPort
     write_status: Callable[[str, Mapping[str, Any]], Awaitable[None]]
     leading: Callable[[], bool]
     alerts: AlertsPort = field(default_factory=NoAlerts)
+    endings: Endings = field(default_factory=Endings)

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from policy.terms import Action, Terms
 from policy.verdicts import Reason, VerdictKind
+from reaper.groups import Group
 from reaper.marks import Mark, same_stretch
 from reaper.memory import Memory
 from reaper.observation import Observation
@@ -17,7 +18,7 @@ from reaper.owners import OwnersUnreadableError
 from reaper.pause import Pause
 from reaper.pods import GpuPod
 from reaper.ports import Ports
-from reaper.subjects import Group, Subject
+from reaper.subjects import Subject
 from reaper.survey import Rules, survey
 from runtime.kube import ApiError, ApiUnreachable
 
@@ -58,7 +59,7 @@ class Recheck:
             return Refusal(Reason.PAUSED, pause.reason)
         confirmed: list[Subject] = []
         for member in group.members:
-            found = await self._look(member, pause, observation)
+            found = await self._look(member, group.action, pause, observation)
             if isinstance(found, Refusal):
                 return found
             confirmed.append(found)
@@ -66,19 +67,18 @@ class Recheck:
 
     async def _joined(self, group: Group) -> GpuPod | None:
         """Gives a pod of the same owner that was not planned for."""
-        if group.root.replaceable:
-            return None
+        namespace = group.members[0].pod.namespace
         others = [
             pod
             for pod in self._ports.pods()
-            if pod.namespace == group.root.namespace
-            and pod.uid not in group.uids
-            and not (pod.finished or pod.deleting)
+            if pod.namespace == namespace and pod.uid not in group.uids and not (pod.finished or pod.deleting)
         ]
         roots = await self._ports.owners.roots(others, self._ports.clock.now())
-        return next((pod for pod in others if roots[pod.uid].uid == group.root.uid), None)
+        return next((pod for pod in others if group.takes_in(pod, roots[pod.uid])), None)
 
-    async def _look(self, member: Subject, pause: Pause, observation: Observation) -> Subject | Refusal:
+    async def _look(
+        self, member: Subject, action: Action, pause: Pause, observation: Observation
+    ) -> Subject | Refusal:
         name = f"pod {member.pod.name}"
         pod = await self._ports.fresh_pod(member.pod.namespace, member.pod.name)
         if pod is None or pod.uid != member.pod.uid:
@@ -91,7 +91,7 @@ class Recheck:
             return Refusal(fresh.skip, name)
         if fresh.snooze.until is not None:
             return Refusal(Reason.SNOOZED, f"{name} is kept until {fresh.snooze.until:%Y-%m-%d %H:%MZ}")
-        if fresh.ceiling is not Action.EVICT or fresh.terms is None:
+        if fresh.ceiling.rank < action.rank or fresh.terms is None:
             return Refusal(Reason.CHANGED, f"what holds for {name} is {fresh.ceiling.value} now")
         if not fresh.may_act_now:
             return Refusal(Reason.OUTSIDE_WINDOW, name)

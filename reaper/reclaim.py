@@ -13,13 +13,16 @@ from policy.durations import format_time
 from policy.keys import Annotation, short_name
 from policy.terms import Action, terms_to_labels
 from policy.verdicts import VerdictKind
+from reaper.logs import logs_url
 from reaper.messages import how_to_get_back
 from reaper.pods import GpuPod
 from reaper.records import Phase, Record, record_name
 from reaper.subjects import Subject
 
+LONGEST_REQUESTER = 1024
 
-def record_of(subject: Subject, decided_at: datetime) -> Record:
+
+def record_of(subject: Subject, decided_at: datetime, action: Action = Action.EVICT) -> Record:
     """Gives the record that is written before the pod is acted on."""
     return Record(
         namespace=subject.pod.namespace,
@@ -30,18 +33,31 @@ def record_of(subject: Subject, decided_at: datetime) -> Record:
         devices=subject.devices,
         decided_at=decided_at,
         phase=Phase.PLANNED,
+        action=action,
+        requester=requester_of(subject.pod),
     )
 
 
-def spec_of(subject: Subject, decided_at: datetime, warned_at: datetime | None = None) -> dict[str, Any]:
-    """Gives the spec of the GPUReclaim: who, what, why and how to get it back.
+def requester_of(pod: GpuPod) -> str:
+    """Gives who asked for a pod, as its record has it; empty if nobody knows."""
+    return pod.annotations.get(Annotation.REQUESTED_BY, "")[:LONGEST_REQUESTER]
+
+
+def spec_of(
+    subject: Subject,
+    decided_at: datetime,
+    warned_at: datetime | None = None,
+    logs: str = "",
+    action: Action = Action.EVICT,
+) -> dict[str, Any]:
+    """Gives the spec of the GPUReclaim: who, what, why, how to get it back; by the template `logs` its logs.
 
     `warned_at` is left out where another process gave the warning. Anybody may write references of any length
     on a pod: they are cut to what a record takes, or the pod could never be acted on.
     """
     pod, root, verdict = subject.pod, subject.root, subject.verdict
     spec: dict[str, Any] = {
-        "action": Action.EVICT.value,
+        "action": action.value,
         "pod": {"name": pod.name, "uid": pod.uid, "node": pod.node},
         "owner": {
             "apiVersion": root.api_version[:317],
@@ -49,11 +65,12 @@ def spec_of(subject: Subject, decided_at: datetime, warned_at: datetime | None =
             "name": root.name[:253],
             "uid": root.uid[:128],
         },
-        "requester": pod.annotations.get(Annotation.REQUESTED_BY, "")[:1024] or None,
+        "requester": requester_of(pod) or None,
         "devices": subject.devices,
         "decidedAt": format_time(decided_at),
         "policy": subject.policy.name,
-        "howToGetBack": how_to_get_back(root)[:1024],
+        "howToGetBack": how_to_get_back(root, action)[:1024],
+        "logsURL": logs_url(logs, pod, root, decided_at),
     }
     if subject.terms is not None:
         labels = terms_to_labels(subject.terms)

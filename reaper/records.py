@@ -14,8 +14,11 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct, structs
 
-from policy.durations import format_time, parse_time
+from policy.durations import format_time, parse_time, readable_time
 from policy.keys import API_VERSION
+from policy.terms import Action
+from reaper.pods import GpuPod
+from reaper.stops import Stop
 from runtime.kube import MERGE_PATCH, ApiError, KubePort
 from runtime.listing import Reader, read_list
 
@@ -25,16 +28,18 @@ ALL = f"/apis/{API_VERSION}/{PLURAL}"
 
 
 class Phase(StrEnum):
-    """How far an action came."""
+    """How far an action came; a stop may be undone later, by something else or as its user wished."""
 
     PLANNED = "Planned"
     ACCEPTED = "Accepted"
     BLOCKED = "Blocked"
     REFUSED = "Refused"
     GONE = "Gone"
+    REVERTED = "Reverted"
+    RESUMED = "Resumed"
 
 
-COUNTED = frozenset({Phase.PLANNED, Phase.ACCEPTED})
+COUNTED = frozenset({Phase.PLANNED, Phase.ACCEPTED, Phase.REVERTED, Phase.RESUMED})
 """What limits count: taken, or perhaps taken."""
 
 
@@ -52,6 +57,12 @@ class Record(Struct, frozen=True, kw_only=True):
         phase: How far it came.
         completed_at: When the phase was last written; None while planned.
         message: What the API server said.
+        action: What was done to it.
+        stop: What was changed of its owner; None for an eviction.
+        requester: Who asked for the pod; empty if nobody knows.
+        ended_at: When the pod was seen to be gone.
+        returned_at: When the owner was seen to hold devices again, soon after.
+        active_again_at: When it was seen to use them.
     """
 
     namespace: str
@@ -64,6 +75,12 @@ class Record(Struct, frozen=True, kw_only=True):
     phase: Phase
     completed_at: datetime | None = None
     message: str = ""
+    action: Action = Action.EVICT
+    stop: Stop | None = None
+    requester: str = ""
+    ended_at: datetime | None = None
+    returned_at: datetime | None = None
+    active_again_at: datetime | None = None
 
     @property
     def counted(self) -> bool:
@@ -90,12 +107,18 @@ class _Spec(Struct, frozen=True, rename="camel"):
     owner: _Owner = _Owner()
     devices: int = 0
     decided_at: str = ""
+    action: Action = Action.EVICT
+    requester: str = ""
 
 
 class _Status(Struct, frozen=True, rename="camel"):
     phase: str | None = None
     message: str | None = None
     completed_at: str | None = None
+    stop: Stop | None = None
+    ended_at: str | None = None
+    returned_at: str | None = None
+    active_again_at: str | None = None
 
 
 class _Metadata(Struct, frozen=True):
@@ -133,6 +156,12 @@ def parse_record(raw: msgspec.Raw | bytes) -> Record:
         phase=Phase(status.phase or Phase.PLANNED),
         completed_at=parse_time(status.completed_at) if status.completed_at else None,
         message=status.message or "",
+        action=Action.STOP if status.stop is not None else found.spec.action,
+        stop=status.stop,
+        requester=found.spec.requester,
+        ended_at=readable_time(status.ended_at),
+        returned_at=readable_time(status.returned_at),
+        active_again_at=readable_time(status.active_again_at),
     )
 
 
@@ -155,10 +184,13 @@ def devices_taken(records: Collection[Record], since: datetime) -> int:
     return sum(record.devices for record in records if record.counted and record.acted_at > since)
 
 
-def expired(records: Collection[Record], now: datetime, keep_seconds: int) -> tuple[Record, ...]:
-    """Gives the records that are old enough to go."""
+def expired(
+    records: Collection[Record], pods: Iterable[GpuPod], now: datetime, keep_seconds: int
+) -> tuple[Record, ...]:
+    """Gives the records that are old enough to go; one whose pod exists keeps it from a second action."""
     before = now - timedelta(seconds=keep_seconds)
-    return tuple(record for record in records if record.decided_at < before)
+    present = {pod.uid for pod in pods}
+    return tuple(one for one in records if one.decided_at < before and one.pod_uid not in present)
 
 
 class RecordsPort(Protocol):
@@ -174,6 +206,10 @@ class RecordsPort(Protocol):
 
     async def complete(self, record: Record, phase: Phase, message: str, now: datetime) -> Record:
         """Writes how the action went."""
+        ...
+
+    async def note(self, record: Record, status: Mapping[str, Any]) -> None:
+        """Adds to the status what was seen afterwards, by its fields in the API."""
         ...
 
     async def remove(self, record: Record) -> None:
@@ -221,6 +257,17 @@ class RecordStore:
         await self._client.request("PATCH", path, body={"status": status}, content_type=MERGE_PATCH)
         return structs.replace(record, phase=phase, message=message, completed_at=now)
 
+    async def note(self, record: Record, status: Mapping[str, Any]) -> None:
+        """Adds to the status what was seen afterwards; a record that is gone is no error."""
+        body = {"status": dict(status)}
+        try:
+            await self._client.request(
+                "PATCH", f"{_path(record)}/status", body=body, content_type=MERGE_PATCH
+            )
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
     async def remove(self, record: Record) -> None:
         """Deletes a record; one that is gone is no error."""
         try:
@@ -236,29 +283,3 @@ def _collection(namespace: str) -> str:
 
 def _path(record: Record) -> str:
     return f"{_collection(record.namespace)}/{record.name}"
-
-
-class ShadowRecords:
-    """The RecordsPort of a dry run: reads the real records, keeps its own to itself."""
-
-    def __init__(self, real: RecordsPort) -> None:
-        self._real = real
-        self._own: dict[str, Record] = {}
-
-    async def fetch(self) -> Collection[Record]:
-        """Gives the real records and those that a real run would have written."""
-        found = {record.name: record for record in await self._real.fetch()}
-        return tuple((found | self._own).values())
-
-    async def begin(self, record: Record, spec: Mapping[str, Any]) -> Record:  # noqa: ARG002 - the port's
-        """Remembers a record; gives the existing one if there is one."""
-        return self._own.setdefault(record.name, record)
-
-    async def complete(self, record: Record, phase: Phase, message: str, now: datetime) -> Record:
-        """Remembers how the action would have gone."""
-        done = structs.replace(record, phase=phase, message=message, completed_at=now)
-        self._own[record.name] = done
-        return done
-
-    async def remove(self, record: Record) -> None:
-        """Deletes nothing."""

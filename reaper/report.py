@@ -12,6 +12,7 @@ import structlog
 from policy.durations import format_time
 from policy.verdicts import Reason, VerdictKind
 from reaper import metrics
+from reaper.audit import Audited, AuditPort, NoAudit, entry_of
 from reaper.evidence import Verdict
 from reaper.messages import EventReason
 from reaper.pods import GpuPod
@@ -45,8 +46,9 @@ class Reporter:
         dry_run: True if everything that is said would only be done.
     """
 
-    def __init__(self, events: EventsPort, *, dry_run: bool) -> None:
+    def __init__(self, events: EventsPort, *, dry_run: bool, audit: AuditPort | None = None) -> None:
         self._events = events
+        self._audit = audit or NoAudit()
         self.dry_run = dry_run
         self._said: dict[str, tuple[str, ...]] = {}
         self._holds: tuple[str, ...] = ()
@@ -56,12 +58,19 @@ class Reporter:
     async def event(self, pod: GpuPod, reason: EventReason, note: str, *, normal: bool = False) -> None:
         """Sends an Event on a pod."""
         regarding = Regarding("Pod", pod.name, pod.uid, pod.namespace)
+        await self.event_on(regarding, reason, note, normal=normal)
+
+    async def event_on(
+        self, regarding: Regarding, reason: EventReason, note: str, *, normal: bool = False
+    ) -> None:
+        """Sends an Event on any object."""
         await self._events.record(regarding, reason.value, "Reclaim", note, "Normal" if normal else "Warning")
 
     def line(self, message: str, subject: Subject, **fields: object) -> None:
         """Logs what was done about a pod."""
         said = f"dry run: {message}" if self.dry_run else message
         log.info(said, **who(subject.pod), **seen(subject.verdict), **fields)
+        self._audit.write(entry_of(message, subject, fields))
 
     def cycle_problem(self, problem: str | None, sentences: Collection[str] = ()) -> None:
         """Says once that observations are incomplete, and once that they are complete again."""
@@ -81,10 +90,17 @@ class Reporter:
             for hold in holds:
                 if hold.reason.value not in self._holds:
                     log.warning("reaper holds", reason=hold.reason.value, why=hold.sentence)
+                    self._hold(Audited.HOLD, hold.reason.value, hold.sentence)
             for gone in set(self._holds) - set(reasons):
                 log.info("reaper holds no longer", reason=gone)
+                self._hold(Audited.RELEASE, gone)
         self._holds = reasons
         metrics.BRAKE.set(Reason.BRAKE.value in reasons)
+
+    def _hold(self, event: Audited, reason: str, sentence: str = "") -> None:
+        message = "reaper holds" if event is Audited.HOLD else "reaper holds no longer"
+        entry = {"event": event.value, "message": message, "reason": reason, "sentence": sentence or None}
+        self._audit.write(entry)
 
     def verdicts(self, subjects: Collection[Subject], skips: Mapping[str, Skip]) -> None:
         """Logs each pod whose verdict, reason or skip changed since it was last said."""
@@ -146,15 +162,15 @@ def seen(verdict: Verdict | None) -> dict[str, Any]:
 
 def count(subjects: Collection[Subject], skips: Mapping[str, Skip]) -> None:
     """Feeds the gauges of a complete cycle."""
-    pods: Counter[tuple[str, str]] = Counter()
+    pods: Counter[tuple[str, str, str]] = Counter()
     devices: Counter[str] = Counter()
     for subject in subjects:
         kind, reason = disposition(subject, skips.get(subject.pod.uid))
-        pods[kind, reason] += 1
+        pods[kind, reason, subject.ceiling.value] += 1
         devices[kind] += subject.devices
     metrics.PODS.clear()
-    for (kind, reason), number in pods.items():
-        metrics.PODS.labels(kind, reason).set(number)
+    for (kind, reason, action), number in pods.items():
+        metrics.PODS.labels(kind, reason, action).set(number)
     metrics.DEVICES.clear()
     for kind in VerdictKind:
         metrics.DEVICES.labels(kind.value).set(devices[kind.value])

@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Annotated, Self
 
 import msgspec
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from policy import defaults
 from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
 from policy.profile import Profile
 from policy.resources import ResourceTable
+from reaper.acting_settings import ActingSettings, Count, Span, Wait
 from reaper.alert_settings import AlertSettings
 from reaper.clocks import EARLY_SECONDS, TOLERANCE_SECONDS
 from reaper.criteria import JudgeSettings
-from reaper.limits import BrakeLimits, Limits
+from reaper.logs import check_template
 from reaper.prometheus import PrometheusOptions
 from runtime.component import (
     Context,
@@ -32,7 +33,6 @@ from runtime.component import (
     TrustedControllers,
 )
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
-from runtime.settings import Seconds
 
 
 def _parsed(value: object) -> object:
@@ -45,22 +45,13 @@ def _parsed(value: object) -> object:
         raise ValueError("must be a JSON object") from error
 
 
-Percent = Annotated[int, Field(ge=1, le=100)]
-BrakePercent = Annotated[int, Field(ge=1, le=101)]
-"""A share that holds everything; 101 is never reached and so switches the condition off."""
-
-Count = Annotated[int, Field(ge=1)]
-Span = Annotated[Seconds, Field(ge=1)]
-Wait = Annotated[Seconds, Field(ge=0)]
 TextMap = Annotated[dict[str, str], BeforeValidator(_parsed)]
 NumberMap = Annotated[dict[str, float], BeforeValidator(_parsed)]
 ENV_PREFIX = "GPU_TENURE_REAPER_"
-_LIMITS = Limits()
-_BRAKE = BrakeLimits()
 _JUDGE = JudgeSettings()
 
 
-class ReaperSettings(AlertSettings):
+class ReaperSettings(ActingSettings, AlertSettings):
     """What an administrator may choose."""
 
     prometheus_url: str = Field(
@@ -148,6 +139,16 @@ class ReaperSettings(AlertSettings):
     contact: str = Field(
         "", description="Whom to ask, where the policy names nobody", examples=["gpu-help@example.org"]
     )
+    logs_url_template: Annotated[str, AfterValidator(lambda value: value and check_template(value))] = Field(
+        "",
+        description="Address of a pod's logs, which its GPUReclaim keeps; see docs/audit.md for placeholders",
+        examples=["https://grafana.example.com/logs?ns={namespace}&pod={pod}"],
+    )
+    audit_log: str = Field(
+        "",
+        description="File that all that is done is appended to, as lines of JSON; - is standard output",
+        examples=["/var/log/gpu-tenure/audit.jsonl"],
+    )
 
     cycle: Span = Field(defaults.CYCLE_SECONDS, description="Time between two cycles", examples=["60s"])
     quiet: Wait = Field(
@@ -155,65 +156,9 @@ class ReaperSettings(AlertSettings):
         description="No warning and no action after a start or leader change",
         examples=["10m"],
     )
-    idle_verdicts: Count = Field(
-        _LIMITS.idle_verdicts, description="Idle verdicts in a row before a warning", examples=["2"]
-    )
-    snooze: Span = Field(_LIMITS.snooze_seconds, description="The longest snooze from now", examples=["24h"])
-    actions_per_cycle: Count = Field(
-        _LIMITS.actions_per_cycle, description="Actions in one cycle", examples=["5"]
-    )
-    actions_per_namespace: Count = Field(
-        _LIMITS.actions_per_namespace, description="Actions in one namespace and cycle", examples=["2"]
-    )
-    actions_per_owner: Count = Field(
-        _LIMITS.actions_per_owner, description="Actions on one root owner within owner-span", examples=["1"]
-    )
-    owner_span: Span = Field(_LIMITS.owner_seconds, description="Span of actions-per-owner", examples=["24h"])
-    device_percent: Percent = Field(
-        _LIMITS.device_percent,
-        description="Share of the judged devices taken within device-span (or the largest candidate)",
-        examples=["10"],
-    )
-    device_span: Span = Field(_LIMITS.device_seconds, description="Span of device-percent", examples=["1h"])
-    budget_wait: Span = Field(
-        _LIMITS.budget_seconds, description="Wait after a PodDisruptionBudget refused", examples=["5m"]
-    )
-    refusal_wait: Span = Field(
-        _LIMITS.refusal_seconds,
-        description="Wait after a refusal that a retry cannot change",
-        examples=["1h"],
-    )
-    brake_idle_percent: BrakePercent = Field(
-        _BRAKE.idle_percent,
-        description="Hold when this share of the judged devices turns idle",
-        examples=["20"],
-    )
-    brake_idle_minimum: Count = Field(
-        _BRAKE.idle_minimum, description="The same, but only from this many devices on", examples=["8"]
-    )
-    brake_idle_span: Span = Field(
-        _BRAKE.idle_seconds, description="The same, within this time", examples=["15m"]
-    )
-    brake_unknown_percent: BrakePercent = Field(
-        _BRAKE.unknown_percent,
-        description="Hold when this share of the judged devices is Unknown",
-        examples=["30"],
-    )
-    brake_fall_percent: BrakePercent = Field(
-        _BRAKE.fall_percent, description="Hold when the judged devices fall by this share", examples=["20"]
-    )
-    brake_fall_span: Span = Field(
-        _BRAKE.fall_seconds, description="The same, within this time", examples=["1h"]
-    )
-    brake_release: Wait = Field(
-        _BRAKE.release_seconds,
-        description="Release when the cause has been away for this long",
-        examples=["15m"],
-    )
     records_kept: Span = Field(
         defaults.RECORDS_KEPT_SECONDS, description="How long a GPUReclaim is kept", examples=["30d"]
     )
-    backfill: bool = Field(True, description="Give terms to pods that were admitted without")
     sync_timeout: Span = Field(60, description="How long --once waits for its first lists", examples=["60s"])
     stalled_cycles: Count = Field(
         10, description="Unhealthy when no cycle has ended for this many cycle times", examples=["10"]
@@ -262,30 +207,3 @@ class ReaperSettings(AlertSettings):
     def table(self) -> ResourceTable:
         """Gives the names of GPU resources."""
         return table_of(self.gpu_resources)
-
-    def limits(self) -> Limits:
-        """Gives the numbers that bound planning."""
-        return Limits(
-            actions_per_cycle=self.actions_per_cycle,
-            actions_per_namespace=self.actions_per_namespace,
-            actions_per_owner=self.actions_per_owner,
-            owner_seconds=self.owner_span,
-            device_percent=self.device_percent,
-            device_seconds=self.device_span,
-            idle_verdicts=self.idle_verdicts,
-            snooze_seconds=self.snooze,
-            budget_seconds=self.budget_wait,
-            refusal_seconds=self.refusal_wait,
-        )
-
-    def brake_limits(self) -> BrakeLimits:
-        """Gives the numbers of the brake."""
-        return BrakeLimits(
-            idle_percent=self.brake_idle_percent,
-            idle_minimum=self.brake_idle_minimum,
-            idle_seconds=self.brake_idle_span,
-            unknown_percent=self.brake_unknown_percent,
-            fall_percent=self.brake_fall_percent,
-            fall_seconds=self.brake_fall_span,
-            release_seconds=self.brake_release,
-        )

@@ -10,7 +10,9 @@ from msgspec import Struct
 from policy.verdicts import Reason
 from reaper.brakes import Brake
 from reaper.pause import Pause
+from reaper.pressure import Wanted
 from reaper.steps import Hold
+from reaper.stopways import Ways
 
 
 class Situation(Struct, frozen=True, kw_only=True):
@@ -24,6 +26,8 @@ class Situation(Struct, frozen=True, kw_only=True):
         not_before: Pods, by UID, whose action waits for an answer of the API server to age.
         once: True if nothing is remembered between cycles but what is written on pods.
         judged_devices: Devices with a verdict.
+        ways: How owners are stopped.
+        wanted: Devices that pods wait for, by resource; None if actions do not depend on that.
     """
 
     pause: Pause
@@ -33,6 +37,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     not_before: Mapping[str, datetime] = {}
     once: bool = False
     judged_devices: int = 0
+    ways: Ways = Ways()
+    wanted: Wanted | None = None
 
 
 def holds_of(situation: Situation, now: datetime) -> tuple[Hold, ...]:
@@ -47,6 +53,8 @@ def holds_of(situation: Situation, now: datetime) -> tuple[Hold, ...]:
     if situation.quiet_until is not None and now < situation.quiet_until:
         sentence = f"started a short time ago; quiet until {situation.quiet_until:%H:%M:%SZ}"
         holds.append(Hold(Reason.QUIET_TIME, sentence, freezes=False))
+    if situation.wanted is not None and not situation.wanted:
+        holds.append(Hold(Reason.NO_PRESSURE, "no GPU pod waits for devices", freezes=False))
     if situation.slow_until is not None and now < situation.slow_until:
         sentence = f"the API server is busy and asked to wait until {situation.slow_until:%H:%M:%SZ}"
         holds.append(Hold(Reason.BACKING_OFF, sentence, freezes=False))

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from policy.terms import Action
 from policy.verdicts import Reason
 from reaper.marks import Mark
 from reaper.subjects import Subject
@@ -22,12 +23,13 @@ class Change(StrEnum):
 
 
 class Step(Struct, frozen=True):
-    """One change of a mark; `reason` says why, or what it leads to."""
+    """One change of a mark; `reason` says why, or what it leads to, and `action` what is announced."""
 
     change: Change
     subject: Subject
     mark: Mark | None
     reason: Reason | None = None
+    action: Action = Action.EVICT
 
 
 class Keep(Struct, frozen=True):

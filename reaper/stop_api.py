@@ -10,13 +10,12 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from policy.keys import KUEUE_PODS, KUEUE_QUEUE_NAME
 from policy.resources import BUILT_IN_TABLE, ResourceTable
 from reaper.act import Outcome, Result
 from reaper.owners import API_VERSION, Root
 from reaper.pods import GpuPod
 from reaper.stops import FIELD_MANAGER, STOPPED, Stop, makes_gpu_pods, stop_of, stopping_patch
-from reaper.stopways import GOES_ON, REPLICAS, WORKLOAD, Way, Ways, value_in
+from reaper.stopways import GOES_ON, REPLICAS, WORKLOAD, Way, Ways, is_kueue, value_in
 from reaper.undoing import undoer
 from runtime.kube import MERGE_PATCH, ApiError, ApiUnreachable, KubePort
 
@@ -70,11 +69,6 @@ class StopPort(Protocol):
 def stoppable(chain: Chain) -> Root | None:
     """Gives the owner to be stopped: the root, or what it started where it would only start more."""
     return next((owner for owner in reversed(chain) if (owner.group, owner.kind) not in GOES_ON), None)
-
-
-def is_kueue(labels: Mapping[str, str]) -> bool:
-    """True if Kueue decides when the pods of an object with these labels run."""
-    return any(key in labels for key in (KUEUE_QUEUE_NAME, *KUEUE_PODS))
 
 
 class KubeStops:

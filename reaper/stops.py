@@ -74,7 +74,7 @@ class Stop(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
         found = value_in(content, self.field)
         return bool(found == msgspec.json.decode(self.value))
 
-    def to_spec(self) -> dict[str, Any]:
+    def to_status(self) -> dict[str, Any]:
         """Gives the change as a GPUReclaim holds it."""
         return dict(msgspec.to_builtins(self))
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from policy.durations import format_time
 from policy.errors import FieldError, InvalidError
-from policy.keys import PREFIX
+from policy.keys import KUEUE_PODS, KUEUE_QUEUE_NAME, PREFIX
 
 TIME: Final = "{time}"
 """As a value: the time of the stop."""
@@ -91,6 +91,11 @@ class Ways(Struct, frozen=True):
     def of(self, group: str, kind: str) -> Way | None:
         """Gives the row of a kind."""
         return next((row for row in self.rows if (row.group, row.kind) == (group, kind)), None)
+
+
+def is_kueue(labels: Mapping[str, str]) -> bool:
+    """True if Kueue decides when the pods of an object with these labels run."""
+    return any(key in labels for key in (KUEUE_QUEUE_NAME, *KUEUE_PODS))
 
 
 def ways_of(rows: Iterable[Mapping[str, Any]], path: str = "stopKinds") -> Ways:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec import Struct
@@ -74,36 +73,3 @@ class Subject(Struct, frozen=True, kw_only=True):
     def holds_devices(self) -> bool:
         """False for pods that are finished or going."""
         return self.skip not in KEPT_BY
-
-
-class Group(Struct, frozen=True):
-    """Pods that are acted on together: one pod under a Deployment, else all GPU pods of a root owner."""
-
-    root: Root
-    members: tuple[Subject, ...]
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Order among groups: that of its first pod."""
-        return self.members[0].key
-
-    @property
-    def devices(self) -> int:
-        """Devices of all members."""
-        return sum(member.devices for member in self.members)
-
-    @property
-    def uids(self) -> frozenset[str]:
-        """UIDs of the members' pods."""
-        return frozenset(member.pod.uid for member in self.members)
-
-
-def groups_of(subjects: Iterable[Subject]) -> tuple[Group, ...]:
-    """Gathers the pods that still hold devices, each group and all groups in a fixed order."""
-    gathered: dict[tuple[str, str], list[Subject]] = {}
-    for subject in sorted(subjects, key=lambda one: one.key):
-        if subject.holds_devices:
-            alone = subject.pod.uid if subject.root.replaceable else ""
-            gathered.setdefault((subject.root.uid, alone), []).append(subject)
-    groups = (Group(members[0].root, tuple(members)) for members in gathered.values())
-    return tuple(sorted(groups, key=lambda group: group.key))

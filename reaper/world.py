@@ -18,6 +18,7 @@ from reaper.act import KubeActor
 from reaper.alertboard import AlertBoard
 from reaper.alertmanager import Courier, Outbox
 from reaper.clocks import believed, disagreement
+from reaper.endings import Endings
 from reaper.evidence import Verdict
 from reaper.judge import judge
 from reaper.metrics import DATA_AGE
@@ -27,14 +28,16 @@ from reaper.pause import Pause, read_pause
 from reaper.pods import GpuPod, gpu_pod
 from reaper.ports import Ports
 from reaper.prometheus import HttpPrometheus
-from reaper.records import RecordsPort, RecordStore, ShadowRecords
+from reaper.records import RecordsPort, RecordStore
 from reaper.settings import ReaperSettings
+from reaper.shadow_records import ShadowRecords
+from reaper.stop_api import KubeStops
 from runtime.catalog import NAMESPACES_PATH, POLICIES_PATH, Catalog
 from runtime.clock import Clock
 from runtime.kube import MERGE_PATCH, ApiError, KubePort
 from runtime.lease import Elector
 from runtime.sieve import gpu_pod_sieve
-from runtime.watch import WatchCache
+from runtime.watch import Change, WatchCache
 
 PODS_PATH = "/api/v1/pods"
 STALE_SECONDS = 180.0
@@ -60,6 +63,8 @@ class World:
         self._table = settings.table()
         sieve = gpu_pod_sieve(self._table)
         self.pods = WatchCache(client, PODS_PATH, self._decode, clock=clock, sieve=sieve)
+        self.endings = Endings()
+        self.pods.subscribe(self._note_ending)
         self.prometheus = HttpPrometheus(settings.prometheus(), clock.monotonic)
         couriers = [] if silent(settings) else [Courier(one) for one in settings.alertmanagers()]
         self.outbox = Outbox(couriers)
@@ -86,9 +91,11 @@ class World:
             records=ShadowRecords(records) if self._settings.dry_run else records,
             pause=self.pause,
             actor=KubeActor(self.client),
+            stops=KubeStops(self.client, self._settings.ways(), self._table),
             write_status=self.write_status,
             leading=elector.is_leader if elector is not None else lambda: True,
             alerts=self.alerts,
+            endings=self.endings,
         )
 
     def unready(self) -> str | None:
@@ -121,6 +128,11 @@ class World:
             if error.status != 404:
                 raise
             return None
+
+    def _note_ending(self, _: Change, before: GpuPod | None, after: GpuPod | None) -> None:
+        last = after or before
+        if last is not None:
+            self.endings.note(last)
 
     def _decode(self, raw: msgspec.Raw) -> GpuPod | None:
         return decode_pod(raw, self._table)

@@ -64,7 +64,15 @@ CASES = [
     pytest.param(
         subject_of(ceiling=Action.WARN), Change.WARN, Reason.WARN_ONLY, id="under warn nothing is announced"
     ),
-    pytest.param(subject_of(ceiling=Action.STOP), Change.WARN, Reason.WARN_ONLY, id="stop acts as warn"),
+    pytest.param(
+        subject_of(ceiling=Action.STOP), Change.WARN, Reason.WITHIN_GRACE, id="stop of a pod alone evicts it"
+    ),
+    pytest.param(
+        subject_of(ceiling=Action.STOP, root=RUN),
+        Change.WARN,
+        Reason.NOT_STOPPABLE,
+        id="stop of an owner that no way is known for only warns",
+    ),
     pytest.param(subject_of(ceiling=Action.OBSERVE), None, Reason.OBSERVE_ONLY, id="observe writes nothing"),
     pytest.param(
         subject_of(ceiling=Action.OBSERVE, mark=FRESH),

@@ -15,6 +15,7 @@ from policy.terms import Action
 from policy.verdicts import Reason, VerdictKind
 from reaper.brakes import Brake
 from reaper.budget import hourly_devices
+from reaper.groups import groups_of
 from reaper.limits import Limits
 from reaper.marks import Mark
 from reaper.owners import Root
@@ -23,7 +24,7 @@ from reaper.plan import plan
 from reaper.records import Phase, devices_taken
 from reaper.situation import Situation
 from reaper.steps import Change
-from reaper.subjects import Subject, groups_of
+from reaper.subjects import Subject
 from tests.reaper.acting.made import AFTER, GRACE, NOON, minutes, record_of_pod, subject_of, verdict_of
 
 OWNERS = [Root("batch/v1", "Job", "", f"job-{number}", f"uid-job-{number}") for number in range(4)] + [

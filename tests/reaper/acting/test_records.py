@@ -10,7 +10,8 @@ import pytest
 from policy.keys import Annotation
 from reaper.owners import Root
 from reaper.reclaim import record_of, spec_of
-from reaper.records import Phase, RecordStore, ShadowRecords, parse_record
+from reaper.records import Phase, RecordStore, parse_record
+from reaper.shadow_records import ShadowRecords
 from runtime.kube import ApiError
 from tests.reaper.acting.kube import Answer, FakeKube
 from tests.reaper.acting.made import NOON, due_subject, record_of_pod

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
+from policy.durations import parse_time
 from policy.objects import Namespace, ObjectMeta
 from policy.selection import PolicySet
-from policy.terms import Terms
+from policy.terms import Action, Terms
 from policy.verdicts import Reason, VerdictKind
 from reaper.act import Outcome, Result, Written
 from reaper.alertboard import AlertsPort, NoAlerts
 from reaper.cycle import Cycle, CycleResult
 from reaper.evidence import Verdict
+from reaper.fates import Fate
 from reaper.memory import Memory
 from reaper.observation import Observation
 from reaper.owners import OwnersUnreadableError, Root, root_of_pod
@@ -25,8 +28,13 @@ from reaper.ports import Ports
 from reaper.records import Phase, Record
 from reaper.report import Reporter
 from reaper.settings import ReaperSettings
+from reaper.stop_api import Chain, Found, NotStoppableError, Standing
+from reaper.stops import Stop, stop_of
+from reaper.stopways import BUILT_IN, WORKLOAD, Ways
 from runtime.events import Regarding
 from tests.reaper.acting.made import AFTER, MINUTE, NOON, POLICY, pod_of, verdict_of
+
+BUILT_IN_WAYS = Ways(BUILT_IN)
 
 
 class FakeClock:
@@ -75,6 +83,7 @@ class FakeRecords:
     def __init__(self) -> None:
         self.kept: dict[str, Record] = {}
         self.specs: dict[str, Mapping[str, Any]] = {}
+        self.notes: list[tuple[str, Mapping[str, Any]]] = []
         self.broken: Exception | None = None
 
     async def fetch(self) -> Collection[Record]:
@@ -93,6 +102,17 @@ class FakeRecords:
         done = structs.replace(record, phase=phase, message=message, completed_at=now)
         self.kept[record.name] = done
         return done
+
+    async def note(self, record: Record, status: Mapping[str, Any]) -> None:
+        """Remembers what was added, and the times of it."""
+        self.notes.append((record.pod_name, status))
+        names = {"endedAt": "ended_at", "returnedAt": "returned_at", "activeAgainAt": "active_again_at"}
+        if "stop" in status:
+            stop = msgspec.convert(status["stop"], Stop)
+            kept = self.kept[record.name]
+            self.kept[record.name] = structs.replace(kept, action=Action.STOP, stop=stop)
+        times = {names[key]: parse_time(value) for key, value in status.items() if key in names}
+        self.kept[record.name] = structs.replace(self.kept[record.name], **times)
 
     async def remove(self, record: Record) -> None:
         """Drops a record."""
@@ -138,12 +158,71 @@ class FakeActor:
         return answer
 
 
+class FakeStops:
+    """Stops owners by letting their pods go; `problem` says why one cannot be."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        self._world = world
+        self.stopped: list[str] = []
+        self.tried: list[str] = []
+        self.problem = ""
+        self.already = False
+        self.answer = Result(Outcome.ACCEPTED)
+        self.standing = Standing(exists=True, stopped=True, noted=True)
+        self.looked = 0
+
+    async def find(self, chains: Sequence[tuple[GpuPod, Chain]], now: datetime) -> Mapping[str, Found]:
+        """Gives what is to be changed."""
+        if self.problem:
+            raise NotStoppableError(self.problem)
+        found = {}
+        for pod, chain in chains:
+            owner = chain[-1] if chain else root_of_pod(pod)
+            way = BUILT_IN_WAYS.of(owner.group, owner.kind) or WORKLOAD
+            found[pod.uid] = Found(stop_of(owner, way, {"spec": {"replicas": 3}}, now), "1", self.already)
+        return found
+
+    async def stop(self, found: Found, namespace: str, now: datetime, *, dry_run: bool) -> Result:
+        """Lets the pods of an owner go, unless another answer was prepared."""
+        assert namespace
+        assert now == self._world.clock.time
+        self.tried.append(found.stop.name)
+        if self.answer.outcome is Outcome.ACCEPTED and not dry_run:
+            self.stopped.append(found.stop.name)
+            for pod in list(self._world.pods.values()):
+                if self._world.owners.root(pod).uid == found.stop.uid:
+                    self._world.change(pod.uid, deleting=True)
+        return self.answer
+
+    async def look(self, stop: Stop, namespace: str) -> Standing:
+        """Gives what was prepared."""
+        assert stop.name
+        assert namespace
+        self.looked += 1
+        return self.standing
+
+
 class FakeOwners:
     """Gives the roots that tests chose; `broken` raises."""
 
     def __init__(self) -> None:
         self.chosen: dict[str, Root] = {}
         self.broken = False
+        self.fates: dict[str, Fate] = {}
+
+    def root(self, pod: GpuPod) -> Root:
+        """Gives the root of a pod."""
+        return self.chosen.get(pod.name, root_of_pod(pod))
+
+    async def chain(self, pod: GpuPod, now: datetime) -> Chain:  # noqa: ARG002
+        """Gives the root alone, and nothing for a pod without one."""
+        root = self.root(pod)
+        return () if root.kind == "Pod" else (root,)
+
+    async def fate(self, pod: GpuPod, pods: int) -> Fate | None:
+        """Gives what was prepared."""
+        assert pods > 0
+        return self.fates.get(pod.name)
 
     async def roots(self, pods: Collection[GpuPod], now: datetime) -> Mapping[str, Root]:  # noqa: ARG002
         """Gives the root of each pod."""
@@ -174,6 +253,7 @@ class FakeWorld:
         self.owners = FakeOwners()
         self.records = FakeRecords()
         self.actor = FakeActor(self)
+        self.stops = FakeStops(self)
         self.events = FakeEvents()
         self.memory = Memory()
         self.before_look: Callable[[], None] = lambda: None
@@ -247,6 +327,7 @@ class FakeWorld:
             records=self.records,
             pause=self._pause,
             actor=self.actor,
+            stops=self.stops,
             write_status=self._write_status,
             leading=lambda: self.leads,
             alerts=self.alerts,
