@@ -151,6 +151,12 @@ _KOORDINATOR: Final = (
     _row("koordinator", Unit.CORE, "koordinator.sh/gpu-core", of=_RATIO, each=False),
 )
 
+_VGPU: Final = "vgpu-number"
+_VOLCANO: Final = (
+    *_shared("volcano", "volcano.sh", _VGPU, "vgpu-memory", "vgpu-cores"),
+    _row("volcano", Unit.MEMORY, "volcano.sh/vgpu-memory-percentage", of=f"volcano.sh/{_VGPU}"),
+)
+
 DEVICE_CLASS_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 """What follows the name of a device class in the name by which ResourceQuota counts its devices."""
 
@@ -206,6 +212,7 @@ BUILT_IN: Final = (
     *_CAMBRICON,
     *_OTHERS,
     *_KOORDINATOR,
+    *_VOLCANO,
     *_DRA,
     *_KAI,
 )

@@ -7,8 +7,9 @@ from typing import Final
 
 from policy.resources import Unit
 from policy.verdicts import Reason
+from reaper.exporters import AMD, DCGM, DCGM_1X, HAMI, HAMI_LEGACY
 from reaper.pods import GpuPod
-from reaper.sources import AMD, DCGM, DCGM_1X, HAMI, HAMI_LEGACY, Source
+from reaper.sources import Source
 
 ADVICE: Final[dict[Reason, str]] = {
     Reason.NO_SERIES: (

@@ -49,6 +49,7 @@ class Place(Struct, frozen=True):
     virtual: bool
     uid: str
     job: str
+    divided: bool = False
 
     @property
     def key(self) -> PodKey:
@@ -66,12 +67,18 @@ def place_of(series: Series, labels: Mapping[str, str]) -> Place | None:
         namespace=labels.get(form.namespace, ""),
         pod=labels.get(form.pod, ""),
         container=labels.get(form.container, ""),
-        device="/".join(part for part in parts if part),
+        device=_named("/".join(part for part in parts if part), source.prefix),
         instance=labels.get(source.instance, ""),
         virtual=bool(labels.get(source.virtual)),
         uid=labels.get(source.uid, ""),
         job=labels.get("job", ""),
+        divided=labels.get(source.mode, "").lower() not in {"", *source.undivided},
     )
+
+
+def _named(device: str, prefix: str) -> str:
+    """The device's name as other exporters print it."""
+    return device if device.startswith(prefix) else prefix + device
 
 
 Table = Mapping[Key, Mapping[Place, float]]
@@ -81,13 +88,13 @@ Table = Mapping[Key, Mapping[Place, float]]
 def table_of(answers: Mapping[Key, list[Sample]], exported_jobs: Mapping[str, Collection[str]]) -> Table:
     """Reads the labels of all answers.
 
-    Where a scrape job keeps the target's own labels, its series without an `exported_pod` are free devices,
-    and their `pod` is the exporter: they are dropped.
+    Where a scrape job names workloads in another way (by `exported_pod`, say), its plain series are free
+    devices, and their `pod` is the exporter: they are dropped.
     """
     table: dict[Key, dict[Place, float]] = {}
     for key, samples in answers.items():
         series = key[0]
-        own = () if series.form.exported else exported_jobs.get(series.metric.name, ())
+        own = exported_jobs.get(series.metric.name, ()) if series.form.clashes else ()
         rows = table.setdefault(key, {})
         for sample in samples:
             place = place_of(series, sample.labels)

@@ -14,6 +14,8 @@ from reaper.signals import Board, Device, PodKey, Reading, Signals
 from reaper.sources import Metric, Role, Sharing
 
 HISTORY_COVERAGE = 0.9
+JOINED = frozenset({Role.ACTIVITY, Role.MEMORY, Role.FREE, Role.LIMIT})
+"""Roles of readings of whole devices that count for the pod that holds one."""
 
 
 class Timing(Struct, frozen=True):
@@ -121,7 +123,7 @@ class _Rows:
 
 def assemble(table: Table, timings: Mapping[Series, Timing], window: int, at: datetime) -> Signals:
     """Joins the answers for one window, in seconds, that ends at `at`."""
-    found: dict[tuple[Sharing, Place], dict[str, Reading]] = {}
+    found: dict[tuple[Sharing, bool, Place], dict[str, Reading]] = {}
     boards: dict[str, Board] = {}
     allocated: set[PodKey] = set()
     for series, timing in timings.items():
@@ -133,12 +135,13 @@ def assemble(table: Table, timings: Mapping[Series, Timing], window: int, at: da
             reading = rows.reading(place)
             boards[place.device] = _noted(boards.get(place.device, Board()), rows, place, reading)
             if place.pod:
-                whole = found.setdefault((series.source.sharing, _anywhere(place)), {})
+                kind = (series.source.sharing, series.source.rests, _anywhere(place))
+                whole = found.setdefault(kind, {})
                 other = whole.get(series.metric.name)
                 whole[series.metric.name] = merge(other, reading) if other else reading
     pods: dict[PodKey, tuple[Device, ...]] = {}
-    for (sharing, place), readings in found.items():
-        pods[place.key] = (*pods.get(place.key, ()), _device(sharing, place, readings))
+    for (sharing, rests, place), readings in found.items():
+        pods[place.key] = (*pods.get(place.key, ()), _device(sharing, rests, place, readings))
     return Signals(window, pods, boards, frozenset(allocated))
 
 
@@ -165,7 +168,7 @@ def merge(one: Reading, other: Reading) -> Reading:
     )
 
 
-def _device(sharing: Sharing, place: Place, readings: Mapping[str, Reading]) -> Device:
+def _device(sharing: Sharing, rests: bool, place: Place, readings: Mapping[str, Reading]) -> Device:
     return Device(
         device=place.device,
         instance=place.instance,
@@ -174,6 +177,8 @@ def _device(sharing: Sharing, place: Place, readings: Mapping[str, Reading]) -> 
         virtual=place.virtual,
         uid=place.uid,
         readings=tuple(readings.values()),
+        divided=place.divided,
+        rests=rests,
     )
 
 
@@ -192,20 +197,26 @@ def _noted(board: Board, rows: _Rows, place: Place, reading: Reading) -> Board:
     if role is Role.ENERGY:
         moved = [rows.rows(asked).get(place) for asked in (Asked.MOVED, Asked.MOVED_LAST)]
         return replace(board, moved=_smallest(*moved, board.moved))
-    if role is Role.ACTIVITY and rows.series.source.sharing is Sharing.DEVICE:
-        return _used(board, rows.series.whole, place, reading)
+    if rows.series.source.sharing is Sharing.DEVICE:
+        return _used(board, rows.series, place, reading)
     return board
 
 
-def _used(board: Board, whole: bool, place: Place, reading: Reading) -> Board:
-    """The board with its activity, or with the user that one series tells."""
-    if whole:
+def _used(board: Board, series: Series, place: Place, reading: Reading) -> Board:
+    """The board with what one series tells of the device: who uses it, or what it does as a whole."""
+    replace, instance = msgspec.structs.replace, place.instance
+    if place.pod:
+        users = board.pods.get(instance, frozenset()) | {place.key}
+        return replace(board, pods={**board.pods, instance: users})
+    if series.whole:
         # A device whose samples are all out of range may be busy: it is not at rest.
         value = float("inf") if reading.maximum is None else reading.maximum
-        known = board.activity.get(place.instance, 0.0)
-        return msgspec.structs.replace(board, activity={**board.activity, place.instance: max(known, value)})
-    users = board.pods.get(place.instance, frozenset()) | {place.key}
-    return msgspec.structs.replace(board, pods={**board.pods, place.instance: users}) if place.pod else board
+        known = board.activity.get(instance, 0.0)
+        board = replace(board, activity={**board.activity, instance: max(known, value)})
+    if series.counted and reading.metric.role in JOINED:
+        readings = (*board.whole.get(instance, ()), reading)
+        board = replace(board, whole={**board.whole, instance: readings})
+    return board
 
 
 def _anywhere(place: Place) -> Place:

@@ -8,7 +8,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from policy.defaults import COVERAGE, FRESH_SCRAPES, FRESH_SECONDS
-from reaper.sources import SOURCES
+from reaper.exporters import SOURCES, vendors_of
+from reaper.sources import Source
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -28,6 +29,7 @@ class JudgeSettings(Struct, frozen=True):
         rest_watts: An AMD device above this power is not at rest, whatever its activity says.
         matchers: Labels that series must carry, such as `cluster` where one Prometheus serves several.
         limit_seconds: How long all queries of one observation may take together.
+        sources: The exporters.
     """
 
     coverage: float = COVERAGE
@@ -41,6 +43,12 @@ class JudgeSettings(Struct, frozen=True):
     rest_watts: float = 200.0
     matchers: dict[str, str] = field(default_factory=dict)
     limit_seconds: float = 45.0
+    sources: tuple[Source, ...] = SOURCES
+
+    @property
+    def vendors(self) -> frozenset[str]:
+        """Vendors whose devices some source sees."""
+        return vendors_of(self.sources)
 
     def __post_init__(self) -> None:
         """Refuses values that could make a busy pod look idle, or that cannot be written in a query.
@@ -52,7 +60,7 @@ class JudgeSettings(Struct, frozen=True):
             raise ValueError("coverage: must be between 0.5 and 1")
         if self.windows < 1:
             raise ValueError("windows: must be at least 1")
-        known = [source.name for source in SOURCES]
+        known = [source.name for source in self.sources]
         for name, seconds in self.intervals.items():
             if name not in known:
                 raise ValueError(f"intervals: no source is named {name!r}; there are {', '.join(known)}")

@@ -84,7 +84,7 @@ def activity(
 
 def memory(device: Device, limit: MemoryLimit, at: datetime, settings: JudgeSettings) -> Finding | None:
     """Whether a device holds more memory than the terms allow for idle; None if it holds less."""
-    used = next(iter(device.of(Role.MEMORY)), None)
+    used = max(device.of(Role.MEMORY), key=lambda one: one.maximum or 0.0, default=None)
     if used is None:
         return unknown(Reason.MEMORY_UNKNOWN, f"no metric tells the memory of {device.name}")
     size = limit.bytes if limit.percent is None else _share(device, limit.percent)
@@ -131,10 +131,10 @@ def whole(device: Device, board: Board, terms: Terms) -> Finding | None:
 
 
 def rest(device: Device, board: Board, settings: JudgeSettings) -> Finding | None:
-    """Whether an AMD device is at rest: its activity can read 0 when busy, its power cannot."""
-    if not any(reading.source == "amd" for reading in device.readings):
+    """Whether such a device as AMD's is at rest: its activity can read 0 when busy, its power cannot."""
+    if not device.rests:
         return None
-    if device.instance not in {"", "0"}:
+    if device.divided or device.instance not in {"", "0"}:
         return unknown(
             Reason.UNSUPPORTED_SOURCE, f"partition {device.name} has no activity signal of its own"
         )

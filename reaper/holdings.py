@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from policy.resources import Unit
 from reaper.evidence import SignalEvidence
+from reaper.exporters import SOURCES
 from reaper.pods import GpuPod
 from reaper.signals import Board, Device, Reading, Signals
-from reaper.sources import SEEN_VENDORS, Role, Sharing
+from reaper.sources import PROVING_ROLES, Role, Sharing, Source
 
 
-def devices(pod: GpuPod, signals: Signals) -> Iterator[Device]:
+def devices(pod: GpuPod, signals: Signals, sources: Collection[Source] = SOURCES) -> Iterator[Device]:
     """The devices that the pod's own containers hold, by the most telling exporter."""
     holders = pod.devices.containers
     found = [
@@ -20,13 +23,81 @@ def devices(pod: GpuPod, signals: Signals) -> Iterator[Device]:
         for device in signals.pods.get((pod.namespace, pod.name), ())
         if (not device.container or not holders or device.container in holders)
         and (not device.uid or device.uid == pod.uid)
+        and _is_of_vendor(pod, device, sources)
     ]
     shares = [device for device in found if device.sharing is Sharing.SHARE]
     if shares:
         # Where HAMi tells of shares, what others say of the device counts for the whole card only.
-        return iter(shares)
+        by_card = _by_card(pod, sources)
+        return (joined(one, signals.boards) if by_card else one for one in shares)
     sliced = {device.device for device in found if device.instance}
-    return (device for device in found if device.instance or device.device not in sliced)
+    kept = (device for device in found if device.instance or device.device not in sliced)
+    return (joined(replace(one, divided=one.divided or _cut(pod, one)), signals.boards) for one in kept)
+
+
+def joined(device: Device, boards: Mapping[str, Board]) -> Device:
+    """The device with what is told of it as a whole, where its own series do not tell whether it computes."""
+    if proves(device.of(Role.ACTIVITY)):
+        return device
+    board = boards.get(device.device, Board())
+    whole = board.whole.get(device.instance) or board.whole.get("", ())
+    apart = bool(device.instance) and device.instance not in board.whole
+    if device.sharing is Sharing.SHARE:
+        whole = (*board.host, *(one for one in whole if one.metric.role is Role.ACTIVITY))
+    if not proves(whole):
+        return device
+    told = {one.metric.role for one in device.readings}
+    more = (_of_card(one) for one in whole if one.metric.role in PROVING_ROLES or one.metric.role not in told)
+    shared = device.virtual or apart or device.sharing is Sharing.SHARE
+    readings = (*device.readings, *more)
+    return replace(device, sharing=Sharing.DEVICE, readings=readings, virtual=shared, joined=True)
+
+
+def proves(readings: Iterable[Reading]) -> bool:
+    """Whether one of the readings may prove idleness."""
+    return any(reading.metric.principal for reading in readings)
+
+
+def at_rest(device: Device, board: Board) -> tuple[Reading, ...] | None:
+    """What tells that a device did nothing at all for anybody; None if it did, or if nothing tells.
+
+    The values of one sharer tell nothing of the others, and are printed as 0 where they are not known.
+    """
+    if board.activity.get(device.instance, 0.0) > 0 or board.activity.get("", 0.0) > 0:
+        return None
+    if device.joined:
+        readings = device.of(Role.ACTIVITY)
+    elif device.virtual:
+        readings = board.whole.get(device.instance, ())
+    else:
+        return () if device.instance in board.activity else None
+    resting = all(one.maximum == 0 for one in readings if one.metric.role is Role.ACTIVITY)
+    return readings if resting and proves(readings) else None
+
+
+def _is_of_vendor(pod: GpuPod, device: Device, sources: Collection[Source]) -> bool:
+    """Whether what tells of the device sees the kind of device that the pod asked for."""
+    told = {reading.source for reading in device.readings}
+    seen = {vendor for source in sources if source.name in told for vendor in source.vendors}
+    return any(rule.vendor in seen for rule in pod.devices.rules)
+
+
+def _of_card(reading: Reading) -> Reading:
+    """The activity of a card as that of a device."""
+    if reading.metric.role is not Role.HOST:
+        return reading
+    return replace(reading, metric=replace(reading.metric, role=Role.ACTIVITY))
+
+
+def _by_card(pod: GpuPod, sources: Collection[Source]) -> bool:
+    """Whether the pod's shares are of a kind that is judged by the physical card."""
+    vendors = {vendor for source in sources for vendor in source.by_card}
+    return any(rule.vendor in vendors for rule in pod.devices.rules)
+
+
+def _cut(pod: GpuPod, device: Device) -> bool:
+    """Whether the pod asked for a part of a device whose metrics only tell of the whole."""
+    return device.rests and asks_for_slices(pod)
 
 
 def asks_for_shares(pod: GpuPod) -> bool:
@@ -34,13 +105,18 @@ def asks_for_shares(pod: GpuPod) -> bool:
     return any(rule.unit not in {Unit.DEVICE, Unit.SLICE} for rule in pod.devices.rules)
 
 
-def unseen(pod: GpuPod) -> str | None:
+def asks_for_slices(pod: GpuPod) -> bool:
+    """Whether a resource of the pod is a slice of a device, such as a MIG instance."""
+    return any(rule.unit is Unit.SLICE for rule in pod.devices.rules)
+
+
+def unseen(pod: GpuPod, vendors: Collection[str]) -> str | None:
     """Which of the pod's resources no source sees, as a sentence; None if all are seen."""
     if pod.devices.unresolved:
         return str(pod.devices.unresolved[0])
     for name in pod.devices.counts:
         rule = pod.devices.table.rule_of(name)
-        if rule is None or rule.vendor not in SEEN_VENDORS:
+        if rule is None or rule.vendor not in vendors:
             return f"no source of metrics is known for {name}"
     return None
 

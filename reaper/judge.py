@@ -64,7 +64,7 @@ def _barred(
     """Why a pod cannot be judged whatever its metrics say."""
     if pod.devices.problems:
         return unknown(Reason.UNREADABLE_DEVICES, str(pod.devices.problems[0]))
-    unseen = holdings.unseen(pod)
+    unseen = holdings.unseen(pod, settings.vendors)
     if unseen is not None:
         return unknown(Reason.UNSUPPORTED_SOURCE, unseen)
     if pod.containers_started is None or pod.phase != "Running":
@@ -93,7 +93,7 @@ class _Case:
         self.signals = signals
         self.at = at
         self.settings = settings
-        self.devices = tuple(holdings.devices(pod, signals))
+        self.devices = tuple(holdings.devices(pod, signals, settings.sources))
 
     def verdict(self) -> Verdict:
         """The verdict with its evidence."""
@@ -146,10 +146,8 @@ class _Case:
             found = findings.activity(device.name, reading, self.terms, self.at, self.settings)
             if found is not None and not (shared and found.kind is VerdictKind.ACTIVE):
                 yield found
-        if shared and board.activity.get(device.instance, 1.0) > 0:
-            yield unknown(
-                Reason.SHARED_DEVICE, f"{device.name} is shared, and not at rest for all who share it"
-            )
+        if shared:
+            yield from self._of_sharers(device, board)
         others = (
             None if shared else findings.whole(device, board, self.terms),
             findings.host(device.name, board, self.terms, shared),
@@ -157,6 +155,17 @@ class _Case:
         )
         yield from (found for found in others if found is not None)
         yield from self._of_memory(device, shared)
+
+    def _of_sharers(self, device: Device, board: Board) -> Iterator[Finding]:
+        """A shared device clears its pods only if it did nothing at all for the whole window."""
+        resting = holdings.at_rest(device, board)
+        if resting is None:
+            sentence = f"{device.name} is shared, and not known to be at rest for all who share it"
+            yield unknown(Reason.SHARED_DEVICE, sentence)
+        for reading in resting or ():
+            lacking = findings.quality(device.name, reading, self.at, self.settings)
+            if lacking is not None and reading.metric.principal:
+                yield lacking
 
     def _of_share(self, device: Device, board: Board) -> Iterator[Finding]:
         """A share is idle only if its utilization, its last kernel and the physical card agree."""
@@ -212,7 +221,8 @@ class _Case:
     def _is_shared(self, device: Device, board: Board) -> bool:
         """Whether others may use the device: its series or the pod's resources say so."""
         users = board.pods.get(device.instance, frozenset())
-        return device.virtual or len(users) > 1 or holdings.asks_for_shares(self.pod)
+        parts = not device.instance and holdings.asks_for_slices(self.pod)
+        return device.virtual or len(users) > 1 or parts or holdings.asks_for_shares(self.pod)
 
     def _seen(self) -> set[str]:
         """The devices with a signal that could prove idleness."""

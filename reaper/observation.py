@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -19,11 +19,13 @@ from reaper.intervals import DETECT_SECONDS
 from reaper.prometheus import PrometheusError, PrometheusPort, Sample
 from reaper.queries import Series
 from reaper.signals import Signals
-from reaper.sources import SOURCES, Role
+from reaper.sources import CLASHING, Role
 
 RANGED = frozenset({Role.ACTIVITY, Role.HOST, Role.MEMORY})
 """Roles whose samples are counted over the window."""
-CURRENT = frozenset({Role.KERNEL, Role.MEMORY, Role.FREE, Role.LIMIT, Role.ALLOCATED})
+CURRENT = frozenset(
+    {Role.KERNEL, Role.MEMORY, Role.FREE, Role.LIMIT, Role.HOLDER, Role.ALLOCATED, Role.PROCESS}
+)
 """Roles whose last value is asked for."""
 SMALLEST_PIECE = 300
 HISTORY_STEP = 60
@@ -108,8 +110,8 @@ class _Observer:
             return Observation(self._at, True)
         series = await self._series(max(windows))
         table = dict(await self._table(dict(_timing_questions(series))))
-        timings = {one: self._timing(table, one, windows) for one in series if not one.whole}
-        timings.update({one: _like_pods(one, timings) for one in series if one.whole})
+        timings = {one: self._timing(table, one, windows) for one in series if one.counted}
+        timings.update({one: _like_pods(one, timings) for one in series if not one.counted})
         for ask in (self._window_questions, self._closer_questions):
             table.update(await self._table(dict(ask(timings, windows, table))))
         if self._thresholds:
@@ -119,26 +121,23 @@ class _Observer:
 
     async def _series(self, seconds: int) -> list[Series]:
         """The series that exist within so many seconds; notes the scrape jobs that keep targets' labels."""
-        discoveries = [queries.discovery(seconds, self._extra, kept) for kept in (False, True)]
-        every, exported = await asyncio.gather(
-            *(self._prometheus.query(one, self._at) for one in discoveries)
-        )
-        for sample in exported:
-            self._own_jobs.setdefault(sample.labels.get("__name__", ""), set()).add(
-                sample.labels.get("job", "")
-            )
-        jobs: dict[str, set[str]] = {}
-        for sample in every:
-            jobs.setdefault(sample.labels.get("__name__", ""), set()).add(sample.labels.get("job", ""))
-        return list(self._existing(jobs))
+        expression = queries.discovery(seconds, self._extra, self._settings.sources)
+        found: dict[str, list[frozenset[str]]] = {}
+        for sample in await self._prometheus.query(expression, self._at):
+            name, present = sample.labels.get("__name__", ""), queries.found_labels(sample.labels)
+            found.setdefault(name, []).append(present)
+            if present & CLASHING:
+                self._own_jobs.setdefault(name, set()).add(sample.labels.get("job", ""))
+        return list(self._existing(found))
 
-    def _existing(self, jobs: Mapping[str, set[str]]) -> Iterator[Series]:
-        for source in SOURCES:
+    def _existing(self, found: Mapping[str, Sequence[frozenset[str]]]) -> Iterator[Series]:
+        for source in self._settings.sources:
             for metric in source.metrics:
-                own = self._own_jobs.get(metric.name, set())
-                for form in source.forms_of(metric) if metric.name in jobs else ():
-                    if own if form.exported else (jobs[metric.name] - own or not form.clashes):
-                        yield Series(source, metric, form, self._extra)
+                kinds = found.get(metric.name, ())
+                for form in source.forms_of(metric):
+                    if any(form.fits(present) for present in kinds):
+                        one = Series(source, metric, form, self._extra)
+                        yield msgspec.structs.replace(one, counted=_is_counted(one, kinds))
 
     async def _table(self, questions: Mapping[Key, str]) -> Table:
         """Asks many questions at once; the first that fails ends the observation."""
@@ -191,7 +190,7 @@ class _Observer:
                     yield (series, Asked.MOVED, window), queries.least_movement(series, window, piece)
                     yield (series, Asked.MOVED_LAST, window), queries.sure_movement(series, piece)
                 step = timing.steps.get(window)
-                if role in RANGED and step and not series.whole:
+                if role in RANGED and step and series.counted:
                     yield (series, Asked.VALID, window), queries.valid_count(series, window, step, reach)
                     if reach > 2 * step:
                         near = queries.valid_count(series, window, step, 2 * step)
@@ -223,12 +222,19 @@ class _Observer:
         """Questions about the time before the windows."""
         for series, timing in timings.items():
             seconds, step = timing.history, timing.history_step
-            if series.metric.role not in {Role.ACTIVITY, Role.HOST} or series.whole or not step:
+            if series.metric.role not in {Role.ACTIVITY, Role.HOST} or not series.counted or not step:
                 continue
             yield (series, Asked.FIRST, seconds), queries.first_time(series, seconds, step)
             yield (series, Asked.SEEN, seconds), queries.steps_seen(series, seconds, step)
             for threshold in self._thresholds:
                 yield (series, Asked.ABOVE, threshold), queries.last_above(series, threshold, seconds, step)
+
+
+def _is_counted(series: Series, kinds: Sequence[frozenset[str]]) -> bool:
+    """Whether samples are counted: of whole devices only where the series of pods do not have them all."""
+    source = series.source
+    partly = source.apart or any(source.virtual in present for present in kinds)
+    return not series.whole or (partly and series.metric.principal)
 
 
 def _like_pods(series: Series, timings: Mapping[Series, Timing]) -> Timing:
@@ -243,7 +249,7 @@ def _like_pods(series: Series, timings: Mapping[Series, Timing]) -> Timing:
 def _timing_questions(series: Collection[Series]) -> Iterator[tuple[Key, str]]:
     for one in series:
         role = one.metric.role
-        if not one.whole and role in RANGED | {Role.KERNEL, Role.ENERGY}:
+        if one.counted and role in RANGED | {Role.KERNEL, Role.ENERGY}:
             for seconds in DETECT_SECONDS:
                 yield (one, Asked.COUNT, seconds), queries.sample_count(one, seconds)
             yield (one, Asked.LAST_TIME, 0), queries.last_time(one)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
 from reaper.intervals import EARLIER_SECONDS
-from reaper.sources import SOURCES, Form, Metric, Role, Source
+from reaper.sources import Form, Metric, Role, Source
+
+HAS = "gpu_tenure_has_"
+"""What precedes a label's name in the discovery's answer."""
 
 LOOKBACK_SECONDS = 300.0
 """How far Prometheus looks back for the last sample of a series by itself."""
@@ -22,17 +25,21 @@ class Series(Struct, frozen=True):
         metric: The row of its table.
         form: How the workload is named.
         extra: Matchers of the settings.
+        counted: Whether its samples are counted; those of whole devices need not be where the series of pods
+            have the same samples.
     """
 
     source: Source
     metric: Metric
     form: Form
     extra: str = ""
+    counted: bool = True
 
     @property
     def selector(self) -> str:
         """The name with its matchers."""
-        return self.metric.name + braces(self.form.matchers, self._not_virtual, self.extra)
+        where = matchers_of(dict(self.metric.where))
+        return self.metric.name + braces(self.form.matchers, self._not_virtual, where, self.extra)
 
     @property
     def whole(self) -> bool:
@@ -47,7 +54,7 @@ class Series(Struct, frozen=True):
     @property
     def by(self) -> str:
         """The labels kept: workload and device, never the exporter's, which change when it restarts."""
-        kept = (*self.form.labels, *self.source.device, self.source.instance)
+        kept = (*self.form.labels, *self.source.device, self.source.instance, self.source.mode)
         if self.form.pod:
             kept = (*kept, self.source.virtual, self.source.uid)
         return ", ".join(dict.fromkeys(label for label in kept if label))
@@ -84,11 +91,31 @@ def number(value: float) -> str:
     return repr(float(value))
 
 
-def discovery(seconds: int, extra: str, exported: bool) -> str:
-    """Which metrics of the tables exist, by scrape job; with `exported`, those with an `exported_pod`."""
-    names = "|".join(metric.name for source in SOURCES for metric in source.metrics)
-    matchers = braces(f'__name__=~"{names}"', 'exported_pod!=""' if exported else "", extra)
-    return f"count by (__name__, job) (last_over_time({matchers}[{span(seconds)}]))"
+def discovery(seconds: int, extra: str, sources: Collection[Source]) -> str:
+    """Which metrics of the tables exist, by scrape job and by which of the telling labels they carry."""
+    names = "|".join(metric.name for source in sources for metric in source.metrics)
+    inner = f"last_over_time({braces(f'__name__=~{quoted(names)}', extra)}[{span(seconds)}])"
+    marks = telling_labels(sources)
+    for label in marks:
+        inner = f'label_replace({inner}, "{HAS}{label}", "1", "{label}", ".+")'
+    by = ", ".join(("__name__", "job", *(HAS + label for label in marks)))
+    return f"count by ({by}) ({inner})"
+
+
+def telling_labels(sources: Collection[Source]) -> list[str]:
+    """The labels that tell in which form, and of what, series are."""
+    found: dict[str, None] = {}
+    for source in sources:
+        found.update(dict.fromkeys(label for form in source.forms for label in (*form.marks, *form.lacks)))
+        found.update(dict.fromkeys([source.virtual] if source.virtual else []))
+    return list(found)
+
+
+def found_labels(labels: Mapping[str, str]) -> frozenset[str]:
+    """The telling labels that the series behind one row of the discovery carry."""
+    return frozenset(
+        name.removeprefix(HAS) for name, value in labels.items() if name.startswith(HAS) and value
+    )
 
 
 def sample_count(series: Series, seconds: int) -> str:

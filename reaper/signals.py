@@ -63,6 +63,9 @@ class Device(Struct, frozen=True):
         virtual: Whether the values are one sharer's part of a device.
         uid: The pod's UID, empty where the series do not say.
         readings: By metric.
+        divided: Whether the physical device is cut into parts that its metrics do not tell apart.
+        rests: Whether idleness needs a power that shows the device at rest, too.
+        joined: Whether its activity is that of the whole device, told by a source that names no pods.
     """
 
     device: str
@@ -72,6 +75,9 @@ class Device(Struct, frozen=True):
     virtual: bool = False
     uid: str = ""
     readings: tuple[Reading, ...] = ()
+    divided: bool = False
+    rests: bool = False
+    joined: bool = False
 
     @property
     def name(self) -> str:
@@ -94,6 +100,7 @@ class Board(Struct, frozen=True):
         watts: The highest power; None if no metric tells.
         pods: The pods whose series name the device, by instance.
         activity: The largest activity in percent of any series that describes the device itself, by instance.
+        whole: The readings of series that name no pod, by instance.
     """
 
     fault_code: float = 0.0
@@ -103,6 +110,7 @@ class Board(Struct, frozen=True):
     watts: float | None = None
     pods: Mapping[str, frozenset[PodKey]] = msgspec.field(default_factory=dict)
     activity: Mapping[str, float] = msgspec.field(default_factory=dict)
+    whole: Mapping[str, tuple[Reading, ...]] = msgspec.field(default_factory=dict)
 
 
 class Signals(Struct, frozen=True):

@@ -1,11 +1,13 @@
-"""The exporters as data: metric names, roles, scales and labels; another exporter is more rows, not code."""
+"""What a table of an exporter can say: roles, forms of labels, metrics, sources; knows no exporter."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 MIB: Final = float(1 << 20)
 TEN_YEARS: Final = 10 * 365 * 86_400.0
@@ -17,7 +19,8 @@ class Role(StrEnum):
     ACTIVITY is compared with the threshold and must agree. HOST is the activity of the physical card, whoever
     causes it. KERNEL is seconds since the last kernel. MEMORY, FREE and LIMIT are about device memory.
     FAULT_CODE (non-zero), FAULT_COUNT (moved), ENERGY (stood still) and POWER (above rest) only veto.
-    ALLOCATED tells that a share was given out.
+    HOLDER tells which pod holds which device, whatever its value. ALLOCATED tells that a share was given out,
+    PROCESS (above 0) that a process uses it.
     """
 
     ACTIVITY = "activity"
@@ -30,11 +33,16 @@ class Role(StrEnum):
     FAULT_COUNT = "fault-count"
     ENERGY = "energy"
     POWER = "power"
+    HOLDER = "holder"
     ALLOCATED = "allocated"
+    PROCESS = "process"
 
 
 BOARD_ROLES: Final = frozenset({Role.HOST, Role.FAULT_CODE, Role.FAULT_COUNT, Role.ENERGY, Role.POWER})
 """Roles of metrics that describe the physical device only."""
+
+PROVING_ROLES: Final = frozenset({Role.ACTIVITY, Role.HOST})
+"""Roles of metrics that may prove idleness."""
 
 
 class Sharing(StrEnum):
@@ -55,6 +63,7 @@ class Metric(Struct, frozen=True):
         highest: The largest value that can be true, as exported; the smallest is 0.
         unit: `%`, `B`, `s`, `W` or empty.
         principal: Whether it may prove idleness; others only agree or disagree.
+        where: Labels with the values that its series must have.
     """
 
     name: str
@@ -64,41 +73,82 @@ class Metric(Struct, frozen=True):
     highest: float = 100.0
     unit: str = "%"
     principal: bool = False
+    where: tuple[tuple[str, str], ...] = ()
 
 
 class Form(Struct, frozen=True):
     """One way in which series name the workload; the labels are empty where a form has none.
 
-    `exported` forms come from scrapes that keep the target's own labels (honorLabels: false).
+    Attributes:
+        namespace: The label with the namespace,
+        pod: with the pod,
+        container: and with the container.
+        lacks: Labels that series of this form do not have; with them they are of another form.
+        clashes: Whether a scrape's own labels may look the same, and then name the exporter.
     """
 
     namespace: str = ""
     pod: str = ""
     container: str = ""
-    exported: bool = False
+    lacks: tuple[str, ...] = ()
     clashes: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels that name the workload, and the scrape job where a target's labels may look the same."""
         names = tuple(name for name in (self.namespace, self.pod, self.container) if name)
-        return (*names, "job") if self.clashes and not self.exported else names
+        return (*names, "job") if self.clashes else names
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The labels that series of this form have, by which it is told from others."""
+        kept = (self.namespace,) if self.namespace.startswith(KEPT) else ()
+        return (*kept, self.pod) if self.pod else ()
 
     @property
     def matchers(self) -> str:
         """PromQL matchers that keep the series of this form."""
-        if not self.pod:
-            return ""
-        own = f'{self.pod}!=""'
-        return f'exported_pod="",{own}' if self.clashes and not self.exported else own
+        absent = (f'{name}=""' for name in self.lacks)
+        return ",".join((*absent, *(f'{name}!=""' for name in self.marks)))
+
+    def fits(self, present: Collection[str]) -> bool:
+        """Whether series with these labels are of this form."""
+        return all(name in present for name in self.marks) and not any(name in present for name in self.lacks)
 
 
-EXPORTED: Final = Form(
-    "exported_namespace", "exported_pod", "exported_container", exported=True, clashes=True
+KEPT: Final = "exported_"
+"""What precedes an exporter's label where the scrape has a label of the same name (honorLabels: false)."""
+EXPORTED_POD: Final = f"{KEPT}pod"
+EXPORTED_NAMESPACE: Final = f"{KEPT}namespace"
+OLD_POD: Final = "pod_name"
+
+EXPORTED: Final = Form(EXPORTED_NAMESPACE, EXPORTED_POD, f"{KEPT}container")
+MIXED: Final = Form(EXPORTED_NAMESPACE, "pod", "container", lacks=(EXPORTED_POD,))
+"""The target has a namespace and no pod, as an exporter outside the cluster has."""
+PLAIN: Final = Form(
+    "namespace", "pod", "container", lacks=(EXPORTED_POD, EXPORTED_NAMESPACE, OLD_POD), clashes=True
 )
-PLAIN: Final = Form("namespace", "pod", "container", clashes=True)
+CLASHING: Final = frozenset(PLAIN.lacks)
+"""Labels by which a scrape job is known to name workloads in another form than the plain one."""
+OLD: Final = Form("pod_namespace", OLD_POD, "container_name")
 WHOLE: Final = Form()
 """The device, whoever uses it and whether or not its series name anybody."""
+
+
+def forms(namespace: str = "namespace", pod: str = "pod", container: str = "container") -> tuple[Form, ...]:
+    """The forms in which an exporter's own labels arrive, whatever the scrape does with them."""
+    if (namespace, pod) == (PLAIN.namespace, PLAIN.pod):
+        kept = (EXPORTED, MIXED, PLAIN)
+        return (
+            kept if container == PLAIN.container else tuple(replace(one, container=container) for one in kept)
+        )
+    if pod == PLAIN.pod:
+        own = Form(namespace, pod, container, lacks=(EXPORTED_POD,), clashes=True)
+        return (Form(namespace, EXPORTED_POD, container), own)
+    own = Form(namespace, pod, container)
+    if namespace == PLAIN.namespace:
+        return (replace(own, namespace=EXPORTED_NAMESPACE), replace(own, lacks=(EXPORTED_NAMESPACE,)))
+    return (own,)
 
 
 class Source(Struct, frozen=True):
@@ -107,13 +157,20 @@ class Source(Struct, frozen=True):
     Attributes:
         name: Its name in settings and evidence.
         sharing: What its pod series describe.
-        forms: How series may name the workload.
+        forms: How series may name the workload. Without any, its series describe devices alone, and count
+            for a pod only where another source says who holds the device; with a metric of the role HOLDER,
+            only that one names workloads.
         device: Labels that together name the physical device.
+        metrics: The table.
         instance: Label of the part of the device: a MIG instance, a virtual device, a partition.
         virtual: Label that marks a value as one sharer's, not the device's; empty if there is none.
         uid: Label with the pod's UID, where the exporter is told to add it.
         vendors: Whose devices it sees, as the table of resources names them.
-        metrics: The table.
+        prefix: What every device's name begins with; added where the label leaves it out.
+        mode: Label that tells how a device is divided; empty if there is none.
+        undivided: The values of `mode` of a device that is whole; series of others prove nothing.
+        rests: Whether idleness needs a power that shows the device at rest, too.
+        by_card: Vendors whose shares are judged by the physical card alone.
     """
 
     name: str
@@ -125,153 +182,21 @@ class Source(Struct, frozen=True):
     virtual: str = ""
     uid: str = ""
     vendors: tuple[str, ...] = ("nvidia",)
+    prefix: str = ""
+    mode: str = ""
+    undivided: tuple[str, ...] = ()
+    rests: bool = False
+    by_card: tuple[str, ...] = ()
+
+    @property
+    def apart(self) -> bool:
+        """Whether its series describe devices alone, so that another metric must say who holds them."""
+        return not self.forms or any(metric.role is Role.HOLDER for metric in self.metrics)
 
     def forms_of(self, metric: Metric) -> tuple[Form, ...]:
         """The forms in which a metric is asked for: by workload, or for the device as a whole, or both."""
-        if metric.role in BOARD_ROLES:
+        if metric.role in BOARD_ROLES or (self.apart and metric.role is not Role.HOLDER):
             return (WHOLE,)
         if metric.role is Role.ACTIVITY and self.sharing is Sharing.DEVICE:
             return (*self.forms, WHOLE)
         return self.forms
-
-
-def _percent(name: str, signal: str, principal: bool = False) -> Metric:
-    return Metric(name, signal, Role.ACTIVITY, principal=principal)
-
-
-def _ratio(name: str, signal: str, principal: bool = False) -> Metric:
-    # Rounding in the exporter can lift a full ratio slightly above 1.
-    return Metric(name, signal, Role.ACTIVITY, scale=100.0, highest=1.05, principal=principal)
-
-
-def _memory(name: str, role: Role = Role.MEMORY, scale: float = MIB) -> Metric:
-    signal = {Role.MEMORY: "memory", Role.FREE: "memory-free", Role.LIMIT: "memory-limit"}[role]
-    return Metric(name, signal, role, scale=scale, highest=1e14 / scale, unit="B")
-
-
-def _fault(name: str, signal: str, role: Role) -> Metric:
-    return Metric(name, signal, role, highest=1e18, unit="")
-
-
-def _watts(name: str) -> Metric:
-    return Metric(name, "power", Role.POWER, highest=5_000.0, unit="W")
-
-
-def _kernel(name: str) -> Metric:
-    return Metric(name, "last-kernel", Role.KERNEL, highest=TEN_YEARS, unit="s")
-
-
-def _shared_percent(name: str, signal: str, role: Role = Role.ACTIVITY) -> Metric:
-    # HAMi sums over processes, so that several processes exceed 100 together.
-    return Metric(name, signal, role, highest=10_000.0, principal=role is Role.ACTIVITY)
-
-
-DCGM: Final = Source(
-    name="dcgm",
-    sharing=Sharing.DEVICE,
-    forms=(EXPORTED, PLAIN),
-    device=("UUID",),
-    instance="GPU_I_ID",
-    virtual="vgpu",
-    uid="pod_uid",
-    metrics=(
-        _percent("DCGM_FI_DEV_GPU_UTIL", "utilization", principal=True),
-        _ratio("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "engine", principal=True),
-        _ratio("DCGM_FI_PROF_SM_ACTIVE", "sm", principal=True),
-        _ratio("DCGM_FI_PROF_SM_OCCUPANCY", "sm-occupancy"),
-        _ratio("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "tensor"),
-        _ratio("DCGM_FI_PROF_DRAM_ACTIVE", "dram"),
-        _percent("DCGM_FI_DEV_MEM_COPY_UTIL", "copy"),
-        _percent("DCGM_FI_DEV_ENC_UTIL", "encoder"),
-        _percent("DCGM_FI_DEV_DEC_UTIL", "decoder"),
-        _memory("DCGM_FI_DEV_FB_USED"),
-        _memory("DCGM_FI_DEV_FB_FREE", Role.FREE),
-        _watts("DCGM_FI_DEV_POWER_USAGE"),
-        _fault("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "energy", Role.ENERGY),
-        _fault("DCGM_FI_DEV_XID_ERRORS", "xid", Role.FAULT_CODE),
-        _fault("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "ecc", Role.FAULT_COUNT),
-        _fault("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", "ecc-aggregate", Role.FAULT_COUNT),
-    ),
-)
-
-DCGM_1X: Final = Source(
-    name="dcgm-1.x",
-    sharing=Sharing.DEVICE,
-    forms=(Form("pod_namespace", "pod_name", "container_name"),),
-    device=("uuid",),
-    metrics=(
-        _percent("dcgm_gpu_utilization", "utilization", principal=True),
-        _percent("dcgm_mem_copy_utilization", "copy"),
-        _percent("dcgm_enc_utilization", "encoder"),
-        _percent("dcgm_dec_utilization", "decoder"),
-        _memory("dcgm_fb_used"),
-        _memory("dcgm_fb_free", Role.FREE),
-        _watts("dcgm_power_usage"),
-        _fault("dcgm_total_energy_consumption", "energy", Role.ENERGY),
-        _fault("dcgm_xid_errors", "xid", Role.FAULT_CODE),
-        _fault("dcgm_ecc_dbe_volatile_total", "ecc", Role.FAULT_COUNT),
-    ),
-)
-
-HAMI: Final = Source(
-    name="hami",
-    sharing=Sharing.SHARE,
-    forms=(EXPORTED, PLAIN),
-    device=("device_uuid",),
-    instance="vdevice_index",
-    vendors=("nvidia", "hami"),
-    metrics=(
-        _shared_percent("hami_container_device_utilization_ratio", "utilization"),
-        _shared_percent("hami_host_gpu_utilization_ratio", "host-utilization", Role.HOST),
-        _kernel("hami_container_last_kernel_elapsed_seconds"),
-        _memory("hami_vgpu_memory_used_bytes", scale=1.0),
-        _memory("hami_vgpu_memory_limit_bytes", Role.LIMIT, scale=1.0),
-        Metric("hami_vgpu_memory_allocated_bytes", "allocated", Role.ALLOCATED, highest=1e14, unit="B"),
-    ),
-)
-
-HAMI_LEGACY: Final = Source(
-    name="hami-legacy",
-    sharing=Sharing.SHARE,
-    forms=(Form("podnamespace", "podname", "ctrname"),),
-    device=("deviceuuid",),
-    instance="vdeviceid",
-    vendors=("nvidia", "hami"),
-    metrics=(
-        _shared_percent("Device_utilization_desc_of_container", "utilization"),
-        _shared_percent("HostCoreUtilization", "host-utilization", Role.HOST),
-        _kernel("Device_last_kernel_of_container"),
-        _memory("vGPU_device_memory_usage_in_bytes", scale=1.0),
-        _memory("vGPU_device_memory_limit_in_bytes", Role.LIMIT, scale=1.0),
-    ),
-)
-
-
-def _amd(prefix: str) -> tuple[Metric, ...]:
-    return (
-        _percent(f"{prefix}gpu_gfx_activity", "engine", principal=True),
-        _percent(f"{prefix}gpu_umc_activity", "dram"),
-        _memory(f"{prefix}gpu_used_vram"),
-        _memory(f"{prefix}gpu_total_vram", Role.LIMIT),
-        _watts(f"{prefix}gpu_package_power"),
-        _watts(f"{prefix}gpu_average_package_power"),
-    )
-
-
-AMD: Final = Source(
-    name="amd",
-    sharing=Sharing.DEVICE,
-    forms=(EXPORTED, PLAIN),
-    device=("hostname", "gpu_id"),
-    instance="gpu_partition_id",
-    vendors=("amd",),
-    # The prefix is the exporter's setting; both spellings are common.
-    metrics=(*_amd(""), *_amd("amd_")),
-)
-
-SOURCES: Final = (DCGM, DCGM_1X, HAMI, HAMI_LEGACY, AMD)
-"""Every exporter that is known, in the order of evidence."""
-
-
-SEEN_VENDORS: Final = frozenset(vendor for source in SOURCES for vendor in source.vendors)
-"""Vendors whose devices some source sees; of all others nothing is known, which never proves idleness."""

@@ -9,11 +9,12 @@ from policy.terms import Action, Statistic, Terms
 from policy.verdicts import Reason
 from reaper.criteria import JudgeSettings
 from reaper.evidence import Verdict
+from reaper.exporters import DCGM, HAMI
 from reaper.judge import judge
 from reaper.observation import Observation
 from reaper.pods import GpuPod
 from reaper.signals import Board, Device, Reading, Signals
-from reaper.sources import DCGM, HAMI, Metric, Sharing
+from reaper.sources import Metric, Sharing
 from tests.reaper.judging.past import HOUR, NOW, gpu
 
 METRICS = {metric.signal: metric for source in (DCGM, HAMI) for metric in source.metrics}

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from reaper.answers import Asked, Key, place_of, table_of
 from reaper.assembly import Timing, assemble, merge
+from reaper.exporters import AMD, DCGM, HAMI_LEGACY
 from reaper.prometheus import Sample
 from reaper.queries import Series
 from reaper.signals import Reading, Signals
-from reaper.sources import AMD, DCGM, EXPORTED, HAMI_LEGACY, PLAIN, WHOLE
+from reaper.sources import EXPORTED, PLAIN, WHOLE
 from tests.reaper.judging.past import NOW
 
 UTILIZATION = Series(DCGM, DCGM.metrics[0], EXPORTED)

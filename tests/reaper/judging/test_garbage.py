@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from policy.verdicts import Reason, VerdictKind
 from reaper.criteria import JudgeSettings
+from reaper.exporters import SOURCES
 from reaper.judge import judge
 from reaper.observation import observe
 from reaper.prometheus import Sample
-from reaper.sources import SOURCES
 from tests.reaper.acting.made import NOON, TERMS, pod_of
 
 NAMES = sorted({metric.name for source in SOURCES for metric in source.metrics})

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reaper.criteria import JudgeSettings
+from reaper.exporters import DCGM, HAMI, SOURCES
 from reaper.queries import Series, expected_steps, matchers_of, maximum
-from reaper.sources import DCGM, EXPORTED, HAMI, PLAIN, SOURCES, WHOLE
+from reaper.sources import EXPORTED, PLAIN, WHOLE
 
 
 def test_exporter_labels_are_not_kept() -> None:
@@ -16,13 +17,15 @@ def test_exporter_labels_are_not_kept() -> None:
     text = maximum(Series(DCGM, DCGM.metrics[0], EXPORTED), 3600)
     assert text == (
         "max by (exported_namespace, exported_pod, exported_container, UUID, GPU_I_ID, vgpu, pod_uid)"
-        ' (max_over_time(DCGM_FI_DEV_GPU_UTIL{exported_pod!=""}[3600000ms]))'
+        ' (max_over_time(DCGM_FI_DEV_GPU_UTIL{exported_namespace!="",exported_pod!=""}[3600000ms]))'
     )
 
 
 def test_plain_series_leave_out_those_with_a_prefix() -> None:
-    """A series with an `exported_pod` is never read by its exporter's labels."""
-    assert Series(DCGM, DCGM.metrics[0], PLAIN).selector == 'DCGM_FI_DEV_GPU_UTIL{exported_pod="",pod!=""}'
+    """A series that names the workload in another way is never read by its exporter's labels."""
+    assert Series(DCGM, DCGM.metrics[0], PLAIN).selector == (
+        'DCGM_FI_DEV_GPU_UTIL{exported_pod="",exported_namespace="",pod_name="",pod!=""}'
+    )
 
 
 def test_whole_devices_leave_out_virtual_values() -> None:

@@ -12,8 +12,8 @@ from policy.keys import Label
 from policy.objects import Pod
 from policy.resources import TABLE, Unit, parse_table
 from policy.verdicts import Reason, VerdictKind
+from reaper.exporters import DCGM, SOURCES, vendors_of
 from reaper.pods import gpu_pod
-from reaper.sources import SEEN_VENDORS, SOURCES
 from tests.reaper.judging.made import device, verdict
 from tests.reaper.judging.past import gpu
 
@@ -33,18 +33,24 @@ def test_only_devices_that_a_source_sees_are_idle(name: str) -> None:
     """However quiet a series with the pod's name is, it proves nothing about another vendor's device."""
     devices = devices_of(pod({name: 1}).spec)
     found = verdict(device(), pod=gpu("p", devices=devices))
-    if VENDORS[name] in SEEN_VENDORS:
-        assert found.reason is not Reason.UNSUPPORTED_SOURCE
-    else:
+    if VENDORS[name] not in vendors_of(SOURCES):
         assert (found.kind, found.reason) == (VerdictKind.UNKNOWN, Reason.UNSUPPORTED_SOURCE)
         assert name in found.sentence
+    elif VENDORS[name] in DCGM.vendors:
+        assert found.reason not in {Reason.UNSUPPORTED_SOURCE, Reason.NO_SERIES}
+    else:
+        assert found.kind is VerdictKind.UNKNOWN
 
 
 def test_a_second_device_of_another_vendor_is_not_overlooked() -> None:
-    """One idle device beside one that nobody sees."""
-    devices = devices_of(pod({"nvidia.com/gpu": 1, "huawei.com/Ascend910": 1}).spec)
-    found = verdict(device(), pod=gpu("p", devices=devices))
-    assert (found.kind, found.reason) == (VerdictKind.UNKNOWN, Reason.UNSUPPORTED_SOURCE)
+    """One idle device beside one that nobody sees, or that nobody has seen."""
+    for other, reason in (
+        ("habana.ai/gaudi", Reason.UNSUPPORTED_SOURCE),
+        ("huawei.com/Ascend910", Reason.PARTIAL_DEVICES),
+    ):
+        devices = devices_of(pod({"nvidia.com/gpu": 1, other: 1}).spec)
+        found = verdict(device(), pod=gpu("p", devices=devices))
+        assert (found.kind, found.reason) == (VerdictKind.UNKNOWN, reason)
 
 
 def test_every_source_sees_a_vendor_of_the_table() -> None:
