@@ -25,7 +25,7 @@ from runtime.times import micro_time
 log = structlog.get_logger(__name__)
 
 PATH: Final = "/api/v2/alerts"
-POST_ALERTS: Final = 200
+POST_ALERTS: Final = 100
 ATTEMPTS: Final = 4
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 5.0

@@ -42,6 +42,9 @@ class AlertName(StrEnum):
     DEADLINE_EXCEEDED = "GPUTenureDeadlineExceeded"
 
 
+OURS: Final = frozenset(AlertName)
+
+
 class Stage(StrEnum):
     """How far a warning is: its label `stage`, so that the second half of the grace is told anew."""
 

@@ -74,6 +74,7 @@ class Cycle:
             profile=settings.profile,
             excluded_namespaces=frozenset(settings.excluded_namespaces),
             snooze_seconds=settings.snooze,
+            apart_seconds=settings.cycle / 2,
         )
         self._marker = Marker(ports, memory, reporter, settings.contact)
         self._lookback = Lookback(ports)
@@ -166,7 +167,7 @@ class Cycle:
             self._memory.unjudged(subject.pod.uid)
             return subject, 0
         verdict = self._ports.judge(subject.pod, subject.terms, observation, now)
-        before = self._memory.judged(subject.pod.uid, verdict, now)
+        before = self._memory.judged(subject.pod.uid, verdict, now, self._rules.apart_seconds)
         after = judged(subject, verdict, before, self._rules, now)
         span = self._brake_limits.idle_seconds
         turns = turned_idle(after, before, once=self._once, first=first, span_seconds=span, now=now)

@@ -14,6 +14,9 @@ from runtime.clock import Clock, Sleep
 
 log = structlog.get_logger(__name__)
 
+EARLIEST = 1 / 6
+"""The share of the time between two cycles that passes in any case, however often somebody wakes the loop."""
+
 
 class Loop:
     """The cycles of one leadership, and how they went.
@@ -37,15 +40,35 @@ class Loop:
         self._seconds = seconds
         self._quiet_seconds = quiet_seconds
         self._sleep = sleep
+        self._woken = asyncio.Event()
 
     async def run(self) -> None:
         """Runs for ever; each leadership calls it anew and so begins with the quiet time."""
         quiet_until = self._clock.now() + timedelta(seconds=self._quiet_seconds)
         while True:
             began = self._clock.monotonic()
+            self._woken.clear()
             await self.once(quiet_until)
-            left = self._seconds - (self._clock.monotonic() - began)
-            await self._sleep(max(left, self._seconds / 10))
+            # Who woke it meanwhile gets another cycle: this one may have looked before.
+            await self._rest(began)
+
+    def wake(self) -> None:
+        """Brings the next cycle forward, though not without bounds: it does what it always does, sooner."""
+        self._woken.set()
+
+    async def _rest(self, began: float) -> None:
+        left = self._seconds - (self._clock.monotonic() - began)
+        woken = asyncio.ensure_future(self._woken.wait())
+        rested = asyncio.ensure_future(self._sleep(max(left, self._seconds / 10)))
+        try:
+            await asyncio.wait({woken, rested}, return_when=asyncio.FIRST_COMPLETED)
+            if rested.done():
+                await rested
+            else:
+                await self._sleep(max(0, self._seconds * EARLIEST - (self._clock.monotonic() - began)))
+        finally:
+            woken.cancel()
+            rested.cancel()
 
     async def once(self, quiet_until: datetime | None) -> CycleResult | None:
         """Runs one cycle and measures it; None if it failed, which is logged, counted and ends nothing."""

@@ -30,6 +30,7 @@ class Seen(Struct, frozen=True):
         kind: Its last verdict; None before the first.
         streak: Idle verdicts in a row, up to the last.
         last_idle: Until when it was Idle without a break; None if it is not now.
+        counted_at: When the streak last grew.
     """
 
     first_at: datetime
@@ -37,12 +38,17 @@ class Seen(Struct, frozen=True):
     kind: VerdictKind | None = None
     streak: int = 0
     last_idle: datetime | None = None
+    counted_at: datetime | None = None
 
-    def after(self, verdict: Verdict, at: datetime) -> Seen:
-        """Gives what is known after one more verdict."""
+    def after(self, verdict: Verdict, at: datetime, apart_seconds: float = 0) -> Seen:
+        """Gives what is known after one more verdict; Idle ones that are closer than this count as one."""
+        seen = structs.replace(self, last_at=at, kind=verdict.kind)
         if verdict.kind is not VerdictKind.IDLE:
-            return structs.replace(self, last_at=at, kind=verdict.kind, streak=0, last_idle=None)
-        return structs.replace(self, last_at=at, kind=verdict.kind, streak=self.streak + 1, last_idle=at)
+            return structs.replace(seen, streak=0, last_idle=None, counted_at=None)
+        again = self.counted_at is not None and (at - self.counted_at).total_seconds() < apart_seconds
+        if again and self.streak:
+            return structs.replace(seen, last_idle=at)
+        return structs.replace(seen, streak=self.streak + 1, last_idle=at, counted_at=at)
 
 
 class Memory:
@@ -79,10 +85,10 @@ class Memory:
             known = self.seen.get(uid)
             self.seen[uid] = structs.replace(known, last_at=now) if known else Seen(now, now)
 
-    def judged(self, uid: str, verdict: Verdict, now: datetime) -> Seen:
+    def judged(self, uid: str, verdict: Verdict, now: datetime, apart_seconds: float = 0) -> Seen:
         """Notes a verdict and gives what is known before it."""
         before = self.seen.get(uid) or Seen(now, now)
-        self.seen[uid] = before.after(verdict, now)
+        self.seen[uid] = before.after(verdict, now, apart_seconds)
         return before
 
     def unjudged(self, uid: str) -> None:

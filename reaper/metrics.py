@@ -79,7 +79,7 @@ ALERT_RETRIES = Counter(
 )
 HINTS = Counter(
     "gpu_tenure_reaper_hints_total",
-    "Alerts received, by what they led to: looked, known already, unknown (no GPU pod), unreadable.",
+    "Firing alerts received, by what they led to: looked, unknown (no GPU pod) or unreadable.",
     ["result"],
 )
 DEADLINES_TOLD = Counter(

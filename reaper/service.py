@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from datetime import datetime
 from typing import Any
 
 import structlog
 
 from reaper.cycle import Cycle, CycleResult
+from reaper.hints import Hint
 from reaper.loop import Loop
 from reaper.memory import Memory
+from reaper.receiver import NotNow, Receiver
 from reaper.report import NoEvents, Reporter
 from reaper.settings import ReaperSettings
 from reaper.world import World, silent
@@ -95,7 +97,9 @@ async def run_loop(
     """Runs cycles while leading, and serves health and metrics, until told to stop."""
     service = Service(client, settings, clock, identity, stop)
     ready, alive = {"caches": service.world.unready}, {"cycles": service.health.stalled}
-    async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, alive=alive):
+    token = settings.receiver_token_file
+    posts = {"/alerts": Receiver(token, service.look).handle} if token else {}
+    async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, alive=alive, posts=posts):
         chosen = {"profile": settings.profile.value, "dry_run": settings.dry_run}
         log.info("reaper started", **chosen, cycle_seconds=settings.cycle, identity=identity)
         background = {
@@ -134,6 +138,20 @@ class Service:
         async with self._in_cycle:
             await self.world.outbox.flush(self._settings.alertmanager_timeout)
 
+    def look(self, hints: Collection[Hint]) -> Collection[Hint]:
+        """Brings the next cycle forward if a hint names a GPU pod; gives those that name none.
+
+        Raises:
+            NotNow: this process does not lead, or does not know the pods yet.
+        """
+        problem = self.world.unready()
+        if problem is not None or not self.health.leads:
+            raise NotNow(problem or "another replica leads")
+        unknown = [hint for hint in hints if self.world.pods.get(hint.namespace, hint.pod) is None]
+        if len(unknown) < len(hints):
+            self.health.wake()
+        return unknown
+
     async def _lead(self) -> None:
         # What an earlier leadership of this process remembered may be out of date by now.
         ports = self.world.ports(self._elector)
@@ -169,6 +187,16 @@ class Health:
     def following(self) -> None:
         """Notes that another process leads."""
         self._loop = None
+
+    @property
+    def leads(self) -> bool:
+        """True while this process runs cycles."""
+        return self._loop is not None
+
+    def wake(self) -> None:
+        """Brings the leader's next cycle forward."""
+        if self._loop is not None:
+            self._loop.wake()
 
     def stalled(self) -> str | None:
         """Gives a sentence if the leader's cycles have stopped; a check for the ops server."""

@@ -35,11 +35,13 @@ class Rules(Struct, frozen=True, kw_only=True):
         profile: How far the installation goes.
         excluded_namespaces: Namespaces left alone.
         snooze_seconds: The longest snooze from now.
+        apart_seconds: Verdicts that are closer than this count as one: a hint brings no warning forward.
     """
 
     profile: Profile
     excluded_namespaces: Collection[str] = ()
     snooze_seconds: int = defaults.SNOOZE_SECONDS
+    apart_seconds: float = 0
 
 
 def survey(
@@ -71,7 +73,7 @@ def survey(
 
 def judged(subject: Subject, verdict: Verdict, before: Seen, rules: Rules, now: datetime) -> Subject:
     """Adds the verdict, and what this process knew of the pod before it."""
-    after = before.after(verdict, now)
+    after = before.after(verdict, now, rules.apart_seconds)
     added = structs.replace(subject, verdict=verdict, last_idle=before.last_idle, streak=after.streak)
     return _snoozed(added, rules, now)
 

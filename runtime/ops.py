@@ -1,8 +1,8 @@
-"""The ops server: /healthz, /readyz and /metrics over plain HTTP. Knows nothing of what the checks check."""
+"""The ops server: /healthz, /readyz, /metrics and what it is given, over HTTP; knows no check's meaning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Self
 
 import structlog
@@ -13,6 +13,9 @@ from prometheus_client.exposition import choose_encoder
 Check = Callable[[], str | None]
 """Returns None if all is well, else a sentence that says what is wrong."""
 
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+"""Answers requests that are sent to this port; it reads their bodies itself, and bounds them."""
+
 KEEPALIVE_SECONDS = 120.0
 SHUTDOWN_SECONDS = 5.0
 log = structlog.get_logger(__name__)
@@ -22,7 +25,8 @@ class OpsServer:
     """Answers the kubelet and Prometheus on a port of its own.
 
     `ready` and `alive` are named checks; /readyz and /healthz answer 503 with the sentences that they return.
-    Port 0 takes a free one; the attribute `port` holds the real one after `start`.
+    `posts` are further paths that are POSTed to. Port 0 takes a free one; the attribute `port` holds the real
+    one after `start`.
     """
 
     def __init__(
@@ -32,12 +36,14 @@ class OpsServer:
         *,
         ready: Mapping[str, Check] | None = None,
         alive: Mapping[str, Check] | None = None,
+        posts: Mapping[str, Handler] | None = None,
         registry: CollectorRegistry = REGISTRY,
     ) -> None:
         self.host = host
         self.port = port
         self._ready = dict(ready or {})
         self._alive = dict(alive or {})
+        self._posts = dict(posts or {})
         self._registry = registry
         self._runner: web.AppRunner | None = None
 
@@ -51,6 +57,8 @@ class OpsServer:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
+        for path, handler in self._posts.items():
+            app.router.add_post(path, handler)
         runner = web.AppRunner(
             app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS, shutdown_timeout=SHUTDOWN_SECONDS
         )
