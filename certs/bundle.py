@@ -42,7 +42,7 @@ class Certificate(msgspec.Struct, frozen=True):
     subject_key: bytes
     issuer_key: bytes
     is_ca: bool
-    dns_names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     def valid(self, now: datetime) -> bool:
         """Whether `now` lies in its validity."""
@@ -175,7 +175,7 @@ def _certificate(read: x509.Certificate) -> Certificate:
         subject_key=subject_key.digest if isinstance(subject_key, x509.SubjectKeyIdentifier) else b"",
         issuer_key=_issuer_key(issuer_key),
         is_ca=isinstance(constraints, x509.BasicConstraints) and constraints.ca,
-        dns_names=_dns_names(names),
+        names=_names(names),
     )
 
 
@@ -183,10 +183,12 @@ def _issuer_key(extension: object) -> bytes:
     return (extension.key_identifier or b"") if isinstance(extension, x509.AuthorityKeyIdentifier) else b""
 
 
-def _dns_names(extension: object) -> tuple[str, ...]:
+def _names(extension: object) -> tuple[str, ...]:
+    """DNS names and IP addresses that a certificate is for."""
     if not isinstance(extension, x509.SubjectAlternativeName):
         return ()
-    return tuple(extension.get_values_for_type(x509.DNSName))
+    addresses = (str(address) for address in extension.get_values_for_type(x509.IPAddress))
+    return (*extension.get_values_for_type(x509.DNSName), *addresses)
 
 
 def _common_name(subject: x509.Name) -> str:

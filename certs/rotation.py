@@ -7,6 +7,7 @@ read back and has settled is a leaf signed with it; the old CA goes when no leaf
 from __future__ import annotations
 
 import enum
+import ipaddress
 from datetime import datetime, timedelta
 
 import msgspec
@@ -45,10 +46,20 @@ class Lives(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is wanted: names that the API server dials, the first one first, and lives."""
+    """What is wanted: names and IP addresses that the API server dials, the first one first, and lives."""
 
     names: tuple[str, ...]
     lives: Lives = Lives()
+
+    @property
+    def ip_addresses(self) -> tuple[str, ...]:
+        """Those of the names that are IP addresses."""
+        return tuple(name for name in self.names if _is_ip(name))
+
+    @property
+    def dns_names(self) -> tuple[str, ...]:
+        """The others."""
+        return tuple(name for name in self.names if not _is_ip(name))
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -100,7 +111,7 @@ def advance(
         added = issue_ca(CA_NAME, now, plan.lives.ca, randomness)
         return msgspec.structs.replace(bundle, signer=added, trusted=old)
     if decision.step is Step.RENEW_LEAF and bundle.signer is not None:
-        leaf = issue_leaf(bundle.signer, plan.names, [], now, plan.lives.leaf, randomness)
+        leaf = issue_leaf(bundle.signer, plan.dns_names, plan.ip_addresses, now, plan.lives.leaf, randomness)
         return msgspec.structs.replace(bundle, leaf=leaf)
     if decision.step is Step.DROP_CA:
         gone = _droppable(bundle, plan, now)
@@ -128,7 +139,7 @@ def _broken_leaf(bundle: Bundle, plan: Plan, now: datetime) -> str | None:
         return "there is no certificate with its key"
     if not leaf.valid(now):
         return f"the certificate is not valid: {_span(leaf)}"
-    missing = [name for name in plan.names if name not in leaf.dns_names]
+    missing = [name for name in plan.names if name not in leaf.names]
     if missing:
         return f"the certificate is not for {', '.join(missing)}"
     issuers = [one for one in bundle.authorities if one.subject_key and one.subject_key == leaf.issuer_key]
@@ -169,6 +180,14 @@ def _droppable(bundle: Bundle, plan: Plan, now: datetime) -> Certificate | None:
         if now >= min(last_leaf_ends, one.not_after):
             return one
     return None
+
+
+def _is_ip(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _span(one: Certificate) -> str:

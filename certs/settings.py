@@ -33,8 +33,10 @@ class CertsSettings(Settings):
 
     namespace: str = Field(OWN_NAMESPACE, description="Namespace of the Secrets, the Service and the Lease")
     service: str = Field("gpu-tenure-webhook", description="Service that the API server dials")
-    dns_names: Names = Field(
-        (), description="Further names of the certificate", examples=["webhook.example.com"]
+    names: Names = Field(
+        (),
+        description="Further names and IP addresses of the certificate",
+        examples=["webhook.example.com,10.0.0.7"],
     )
     authority_secret: str = Field("gpu-tenure-webhook-ca", description="Secret of the CA and its key")
     serving_secret: str = Field("gpu-tenure-webhook-tls", description="Secret that the webhook mounts")
@@ -97,7 +99,7 @@ class CertsSettings(Settings):
         """Names and lives, as decisions take them."""
         host = f"{self.service}.{self.namespace}.svc"
         lives = (self.ca_life, self.ca_renew, self.leaf_life, self.leaf_renew)
-        names = (host, f"{host}.cluster.local", *self.dns_names)
+        names = (host, f"{host}.cluster.local", *self.names)
         return Plan(names, Lives(*(timedelta(seconds=life) for life in lives)))
 
     @property

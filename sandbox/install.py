@@ -152,7 +152,7 @@ def install_chart(sandbox: Sandbox, values: Values | None = None, chart: Path = 
     own = {
         "deployments": {"enabled": False},
         "webhook": {"url": balancer.url()},
-        "tls": {"caBundle": bundle},
+        "tls": {"source": "secret", "caBundle": bundle},
         "reaper": {"prometheusURL": sandbox.prometheus_url},
     }
     installation.upgrade(merge(own, values or {}))

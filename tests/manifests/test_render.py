@@ -28,7 +28,7 @@ Render = Callable[..., list[dict[str, Any]]]
 MATRIX: dict[str, dict[str, Any]] = {
     "defaults": {},
     "warn": {"profile": "warn"},
-    "enforce": {"profile": "enforce", "tls": {"caBundle": "Zm9v"}},
+    "enforce": {"profile": "enforce", "tls": {"source": "secret", "caBundle": "Zm9v"}},
     "a loopback URL": {"webhook": {"url": "https://127.0.0.1:8443"}, "deployments": {"enabled": False}},
     "a URL with a path": {"webhook": {"url": "https://host.example.com/gpu/"}},
     "a namespace of its own": {"namespace": {"create": True}},
@@ -44,6 +44,10 @@ MATRIX: dict[str, dict[str, Any]] = {
     "no owners but the built-in ones": {"reaper": {"ownerResources": []}},
     "quotas": {"quota": {"enabled": True}, "webhook": {"timeoutSeconds": {"validate": 10}}},
     "client certificates": {"tls": {"clientCASecretName": "clients", "clientNames": ["kube-apiserver"]}},
+    "certificates by cert-manager": {"tls": {"source": "cert-manager"}},
+    "an issuer of cert-manager": {
+        "tls": {"source": "cert-manager", "issuer": {"name": "internal", "kind": "ClusterIssuer"}}
+    },
     "no policies": {"policies": {"shipped": False}},
     "bypasses refused": {"bypass": {"action": "deny", "exceptNamespaces": ["storage"]}},
     "no guard of bypasses": {"bypass": {"action": "off"}},
@@ -76,6 +80,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a URL with a query": ({"webhook": {"url": "https://a/?b"}}, "/webhook/url"),
     "a time-out beyond the API server's": ({"webhook": {"timeoutSeconds": {"mutate": 31}}}, "/mutate"),
     "a bundle that is no base64": ({"tls": {"caBundle": "-----BEGIN"}}, "/tls/caBundle"),
+    "a bundle beside certificates of our own": (
+        {"tls": {"caBundle": "Zm9v"}},
+        "tls.caBundle counts only with",
+    ),
     "a namespace that is none": ({"excludedNamespaces": ["a_b"]}, "/excludedNamespaces/0"),
     "a namespace that ends the list": ({"excludedNamespaces": ['a"]) || true || ("x" in ["']}, "/0"),
     "a source without a place": ({"requesterSources": [{"creator": "x"}]}, "/requesterSources/0"),
@@ -185,7 +193,7 @@ def test_webhooks_see_creations_and_no_more(render: Render) -> None:
 
 def test_a_url_takes_the_place_of_the_service(render: Render) -> None:
     """With the CA that was given, on both paths."""
-    objects = render({"webhook": {"url": "https://h:1/"}, "tls": {"caBundle": "Zm9v"}})
+    objects = render({"webhook": {"url": "https://h:1/"}, "tls": {"source": "secret", "caBundle": "Zm9v"}})
     for kind, path in (("Mutating", "/mutate"), ("Validating", "/validate")):
         (configuration,) = of_kind(objects, f"{kind}WebhookConfiguration").values()
         configs = [webhook["clientConfig"] for webhook in configuration["webhooks"]]
