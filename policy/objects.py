@@ -117,10 +117,19 @@ class ContainerRunning(Struct, frozen=True, rename="camel"):
     started_at: str | None = None
 
 
+class ContainerTerminated(Struct, frozen=True, rename="camel"):
+    """How a container ended."""
+
+    exit_code: int | None = None
+    reason: str | None = None
+    finished_at: str | None = None
+
+
 class ContainerState(Struct, frozen=True, rename="camel"):
-    """The state of a container; other states than running are not read."""
+    """The state of a container; that of one that waits is not read."""
 
     running: ContainerRunning | None = None
+    terminated: ContainerTerminated | None = None
 
 
 class ContainerStatus(Struct, frozen=True, rename="camel"):
@@ -132,11 +141,20 @@ class ContainerStatus(Struct, frozen=True, rename="camel"):
     ready: bool | None = None
 
 
+class PodCondition(Struct, frozen=True):
+    """One of the things that are true or false of a pod."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+
+
 class PodStatus(Struct, frozen=True, rename="camel"):
     """What the kubelet says of a pod."""
 
     phase: str | None = None
     reason: str | None = None
+    conditions: tuple[PodCondition, ...] | None = None
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None

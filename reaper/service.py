@@ -9,6 +9,8 @@ from typing import Any
 
 import structlog
 
+from policy.errors import FieldError, InvalidError
+from reaper.audit import AuditLog
 from reaper.cycle import Cycle, CycleResult
 from reaper.hints import Hint
 from reaper.loop import Loop
@@ -30,17 +32,35 @@ CONTROLLER = "gpu-tenure.io/reaper"
 LEASE = "gpu-tenure-reaper"
 
 
-def reporter_of(client: KubePort, settings: ReaperSettings, clock: Clock, identity: str) -> Reporter:
+def reporter_of(
+    client: KubePort, settings: ReaperSettings, clock: Clock, identity: str, audit: AuditLog | None = None
+) -> Reporter:
     """Gives who speaks: without Events in a dry run and where the profile only observes."""
     recorder = EventRecorder(client, clock=clock, controller=CONTROLLER, instance=identity)
     events: EventsPort = NoEvents() if silent(settings) else recorder
-    return Reporter(events, dry_run=settings.dry_run)
+    return Reporter(events, dry_run=settings.dry_run, audit=audit)
+
+
+def audit_of(settings: ReaperSettings, clock: Clock, identity: str) -> AuditLog | None:
+    """Gives the audit log, if there is to be one.
+
+    Raises:
+        InvalidError: its file cannot be opened.
+    """
+    if not settings.audit_log:
+        return None
+    try:
+        return AuditLog(settings.audit_log, clock.now, identity, dry_run=settings.dry_run)
+    except OSError as error:
+        why = f"cannot append to {settings.audit_log}: {error.strerror}"
+        raise InvalidError([FieldError("--audit-log", why)]) from error
 
 
 async def run_once(client: KubePort, settings: ReaperSettings, clock: Clock, identity: str) -> int:
     """Runs one cycle; gives 0 if it was complete, 1 if it held or failed, or if another reaper leads."""
     world = World(client, settings, clock)
-    reporter = reporter_of(client, settings, clock, identity)
+    audit = audit_of(settings, clock, identity)
+    reporter = reporter_of(client, settings, clock, identity, audit)
     watching = asyncio.create_task(world.watch(), name="watch")
     results: list[CycleResult | None] = []
     elector = elector_of(client, settings, clock, identity)
@@ -62,6 +82,8 @@ async def run_once(client: KubePort, settings: ReaperSettings, clock: Clock, ide
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         world.prometheus.close()
+        if audit is not None:
+            audit.close()
         await world.outbox.flush(settings.alertmanager_timeout)
     return 0 if results == [CycleResult.COMPLETE] else 1
 
@@ -110,7 +132,7 @@ async def run_loop(
         try:
             await run_together(stop, {"drain": service.drain()}, background)
         finally:
-            service.world.prometheus.close()
+            service.close()
 
 
 class Service:
@@ -125,8 +147,15 @@ class Service:
         self._clock = clock
         self._stop = stop
         self._elector = elector_of(client, settings, clock, identity)
-        self._reporter = reporter_of(client, settings, clock, identity)
+        self._audit = audit_of(settings, clock, identity)
+        self._reporter = reporter_of(client, settings, clock, identity, self._audit)
         self._in_cycle = asyncio.Lock()
+
+    def close(self) -> None:
+        """Closes connections and files."""
+        self.world.prometheus.close()
+        if self._audit is not None:
+            self._audit.close()
 
     async def campaign(self) -> None:
         """Runs cycles whenever this process leads; a dry run needs nobody's leave."""

@@ -362,6 +362,7 @@ RECLAIM: dict[str, Any] = {
         "policy": "default",
         "terms": {"action": "evict", "after": "2h"},
         "howToGetBack": "Create the pod again",
+        "logsURL": "https://logs.example.com/p",
     },
 }
 
@@ -374,6 +375,13 @@ def test_a_reclaim_is_written_once_and_completed(sandbox: Sandbox, namespace: st
     assert stored["spec"] == RECLAIM["spec"]
     status = {"phase": "Accepted", "message": "evicted", "completedAt": "2026-01-01T11:42:01Z"}
     assert api.patch(f"{path}/pod-1/status", {"status": status})["status"] == status
+    ended = {
+        "endedAt": "2026-01-01T11:43:00Z",
+        "containers": [{"name": "main", "exitCode": 143, "reason": "Error"}],
+        "returnedAt": "2026-01-01T11:50:00Z",
+        "activeAgainAt": "2026-01-01T12:10:00Z",
+    }
+    assert api.patch(f"{path}/pod-1/status", {"status": ended})["status"] == {**status, **ended}
     headers = {"Content-Type": "application/merge-patch+json"}
     reply = api.raw("PATCH", f"{path}/pod-1", {"spec": {"devices": 1}}, headers)
     assert reply.status == 422
