@@ -30,7 +30,7 @@ from tests.reaper.acting.made import (
     subject_of,
     verdict_of,
 )
-from tests.reaper.acting.planning import DAEMON, FRESH, acted, changes, planned, skips
+from tests.reaper.acting.planning import DAEMON, FRESH, RUN, acted, changes, planned, skips
 
 OTHER_STRETCH = Mark(NOON - timedelta(seconds=3 * AFTER), reclaim_at=NOON - minutes(1))
 
