@@ -56,13 +56,14 @@ class Access:
     """How to reach the API server.
 
     `session_factory` is the library's REST client class; `proxy` is a proxy's URL or None; `refresh(force)`
-    renews the credentials where they can expire.
+    renews the credentials where they can expire; `in_cluster` says that it is the pod's own API server.
     """
 
     configuration: Configuration
     session_factory: Callable[[Configuration], Any]
     proxy: str | None
     refresh: Callable[[bool], Awaitable[None]]
+    in_cluster: bool = False
 
     @property
     def host(self) -> str:
@@ -106,7 +107,7 @@ async def load_access(
         msg = f"{source}: {error}"
         raise KubeConfigError(msg) from error
     proxy = configuration.proxy or _environment_proxy(configuration.host, environ)
-    return Access(configuration, library.rest.RESTClientObject, proxy, refresh)
+    return Access(configuration, library.rest.RESTClientObject, proxy, refresh, in_cluster)
 
 
 async def _nothing(force: bool) -> None:  # noqa: ARG001 - the library renews a service account's token itself

@@ -1,12 +1,12 @@
 """Tells at little cost which pods cannot hold a GPU, so that only others are read; knows no kept object.
 
-Most pods of a cluster hold none, and the names of what a pod asks for are read in a third of the time that
-the pod takes.
+Most pods of a cluster hold none. What a container asks for is looked at as text, of which there are few
+different ones, and what was found out about each is remembered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -15,21 +15,21 @@ from policy.resources import BUILT_IN_TABLE, ResourceTable
 from policy.vendors import KAI_ANNOTATIONS
 from runtime.listing import Head, Meta, Sieve
 
+REMEMBERED = 4096
+"""Texts whose names were looked up; users can send any number of them."""
 
-class _Asked(msgspec.Struct):
-    limits: Quantities | None = None
-    requests: Quantities | None = None
+_NOTHING = msgspec.Raw()
 
 
 class _Container(msgspec.Struct):
-    resources: _Asked | None = None
+    resources: msgspec.Raw = _NOTHING
 
 
 class _Spec(msgspec.Struct, rename="camel"):
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     overhead: Quantities | None = None
-    resources: _Asked | None = None
+    resources: msgspec.Raw = _NOTHING
     resource_claims: list[msgspec.Raw] | None = None
 
 
@@ -43,29 +43,57 @@ class PodSketch(Head):
     metadata: _Meta
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
-    def names(self) -> Iterator[str]:
-        """The names of everything that the pod asks for."""
-        spec = self.spec
-        for container in (*(spec.containers or ()), *(spec.init_containers or ())):
-            yield from _names(container.resources)
-        yield from _names(spec.resources)
-        yield from spec.overhead or ()
+
+class _Asked(msgspec.Struct):
+    limits: Quantities | None = None
+    requests: Quantities | None = None
 
 
-def may_hold_gpus(pod: PodSketch, table: ResourceTable = BUILT_IN_TABLE) -> bool:
-    """Whether a pod could hold a GPU by any rule: a name of the table, a claim, an annotation of KAI's."""
-    if pod.spec.resource_claims or any(table.known(name) is not None for name in pod.names()):
-        return True
-    annotations = pod.metadata.annotations
-    return annotations is not None and any(key in annotations for key in KAI_ANNOTATIONS)
+_ASKED = msgspec.json.Decoder(_Asked | None)
+
+
+class GpuSieve:
+    """Tells by one table of resource names whether a pod could hold a GPU."""
+
+    def __init__(self, table: ResourceTable = BUILT_IN_TABLE) -> None:
+        self._table = table
+        self._known: dict[bytes, bool] = {}
+
+    def passes(self, pod: PodSketch) -> bool:
+        """Whether it could by any rule: a name of the table, a claim, an annotation of KAI's."""
+        spec = pod.spec
+        for container in spec.containers or ():
+            if self._asks(container.resources):
+                return True
+        for container in spec.init_containers or ():
+            if self._asks(container.resources):
+                return True
+        if spec.resource_claims or self._asks(spec.resources) or self._names_one(spec.overhead or ()):
+            return True
+        annotations = pod.metadata.annotations
+        return annotations is not None and any(key in annotations for key in KAI_ANNOTATIONS)
+
+    def _asks(self, resources: msgspec.Raw) -> bool:
+        text = bytes(resources)
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            found = self._known[text] = bool(text) and self._read(text)
+        return found
+
+    def _read(self, text: bytes) -> bool:
+        try:
+            asked = _ASKED.decode(text)
+        except msgspec.DecodeError:
+            # Whoever reads the pod whole says what is wrong with it.
+            return True
+        return asked is not None and self._names_one((*(asked.limits or ()), *(asked.requests or ())))
+
+    def _names_one(self, names: Iterable[str]) -> bool:
+        return any(self._table.known(name) is not None for name in names)
 
 
 def gpu_pod_sieve(table: ResourceTable = BUILT_IN_TABLE) -> Sieve[PodSketch]:
     """Gives the sieve that holds back pods without any GPU."""
-    return Sieve(PodSketch, lambda pod: may_hold_gpus(pod, table))
-
-
-def _names(asked: _Asked | None) -> Iterator[str]:
-    if asked is not None:
-        yield from asked.limits or ()
-        yield from asked.requests or ()
+    return Sieve(PodSketch, GpuSieve(table).passes)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from policy.devices import devices_of
 from policy.objects import Pod
-from policy.resources import BUILT_IN_TABLE, parse_table
+from policy.resources import parse_table
 from runtime.kube import KubeClient
 from runtime.listing import Reader
-from runtime.sieve import PodSketch, gpu_pod_sieve, may_hold_gpus
+from runtime.sieve import REMEMBERED, GpuSieve, PodSketch, gpu_pod_sieve
 from runtime.watch import WatchCache, WatchOptions
 from tests.runtime.things import PODS, page
 
@@ -53,13 +53,18 @@ NOTES = st.none() | st.dictionaries(
 )
 
 
+def sketch(spec: dict[str, Any]) -> PodSketch:
+    """What is read at first of a pod with that specification."""
+    return msgspec.json.decode(msgspec.json.encode({"metadata": {"name": "p"}, "spec": spec}), type=PodSketch)
+
+
 @given(SPECS, NOTES)
 def test_whatever_could_be_a_gpu_pod_passes(spec: dict[str, Any], notes: dict[str, str] | None) -> None:
     """Also with quantities that nobody can read, and with claims whose devices are not known."""
     raw = msgspec.json.encode({"metadata": {"name": "p", "annotations": notes}, "spec": spec})
     pod = msgspec.json.decode(raw, type=Pod)
     if devices_of(pod.spec, pod.metadata.annotations).may_be_gpu:
-        assert may_hold_gpus(msgspec.json.decode(raw, type=PodSketch))
+        assert GpuSieve().passes(msgspec.json.decode(raw, type=PodSketch))
 
 
 @pytest.mark.parametrize(
@@ -74,17 +79,24 @@ def test_whatever_could_be_a_gpu_pod_passes(spec: dict[str, Any], notes: dict[st
 )
 def test_pods_without_gpus_are_held_back(spec: dict[str, Any], passes: bool) -> None:
     """Else the sieve would spare nothing."""
-    sketch = msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, PodSketch)
-    assert may_hold_gpus(sketch) is passes
+    assert GpuSieve().passes(sketch(spec)) is passes
 
 
 def test_rows_of_the_settings_count_too() -> None:
     """A name that only the administrator knows lets a pod through."""
     table = parse_table([{"pattern": "example\\.com/accelerator", "unit": "device", "vendor": "example"}])
     spec = {"containers": [{"resources": {"limits": {"example.com/accelerator": "1"}}}]}
-    sketch = msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, PodSketch)
-    assert not may_hold_gpus(sketch, BUILT_IN_TABLE)
-    assert may_hold_gpus(sketch, table)
+    assert not GpuSieve().passes(sketch(spec))
+    assert GpuSieve(table).passes(sketch(spec))
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """Texts without end take no memory without end, and answers stay right."""
+    sieve = GpuSieve()
+    for number in range(REMEMBERED + 10):
+        sieve.passes(sketch({"containers": [{"resources": {"limits": {"cpu": str(number)}}}]}))
+    assert len(sieve._known) <= REMEMBERED
+    assert sieve.passes(sketch({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}))
 
 
 def test_a_pod_of_an_odd_shape_is_read_whole_and_found_unreadable() -> None:
