@@ -233,8 +233,8 @@ class _Observer:
 def _is_counted(series: Series, kinds: Sequence[frozenset[str]]) -> bool:
     """Whether samples are counted: of whole devices only where the series of pods do not have them all."""
     source = series.source
-    partly = source.apart or any(source.virtual in present for present in kinds)
-    return not series.whole or (partly and series.metric.principal)
+    sharers = series.metric.principal and any(source.virtual in present for present in kinds)
+    return not series.whole or source.apart or sharers
 
 
 def _like_pods(series: Series, timings: Mapping[Series, Timing]) -> Timing:
