@@ -58,6 +58,22 @@ MATRIX: dict[str, dict[str, Any]] = {
             {"creator": "portal", "namespaceAnnotation": "owner"},
         ]
     },
+    "alerts out and in": {
+        "reaper": {
+            "alertmanager": {
+                "urls": ["http://am-0:9093", "https://am-1/prefix"],
+                "labels": {"cluster": "a"},
+                "secretName": "alertmanager",
+                "keys": {"token": "token", "ca": "ca.crt", "cert": "tls.crt", "key": "tls.key"},
+            },
+            "receiver": {"tokenSecretName": "receiver"},
+        }
+    },
+    "rules for the operator": {"rules": {"kind": "PrometheusRule", "labels": {"release": "x"}}},
+    "rules as a file": {
+        "rules": {"kind": "ConfigMap", "namespace": "monitoring", "runbookURL": "https://a/b"}
+    },
+    "rules, but none": {"rules": {"kind": "PrometheusRule", "lowUsage": False}},
     "more environment": {"webhook": {"env": {"GPU_TENURE_WEBHOOK_LOG_LEVEL": "debug"}}},
 }
 
@@ -96,6 +112,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no Prometheus": ({"reaper": {"prometheusURL": ""}}, "/reaper/prometheusURL"),
     "a cycle without a unit": ({"reaper": {"cycle": "60"}}, "/reaper/cycle"),
     "environment of another component": ({"reaper": {"env": {"PATH": "x"}}}, "/reaper/env"),
+    "an Alertmanager with a password in its address": (
+        {"reaper": {"alertmanager": {"urls": ["http://a:b@c"]}}},
+        "/reaper/alertmanager/urls/0",
+    ),
+    "a label that is none": (
+        {"reaper": {"alertmanager": {"labels": {"a-b": "c"}}}},
+        "/reaper/alertmanager/labels",
+    ),
+    "rules of an unknown kind": ({"rules": {"kind": "Rule"}}, "/rules/kind"),
     "a reservation without a unit": ({"quota": {"reservation": "75"}}, "/quota/reservation"),
     "a digest cut short": ({"image": {"repository": "x", "digest": "sha256:0"}}, "/image/digest"),
 }
