@@ -121,10 +121,10 @@ def test_it_disowns_nothing(target: str, armed: Any) -> None:
 def test_it_changes_no_image(target: str, armed: Any) -> None:
     """An image is code; a reaper in wrong hands must not run any."""
     patch = [{"op": "replace", "path": "/spec/containers/0/image", "value": "evil"}]
-    assert refused(armed.patch(target, patch, "json"), "may only change spec.replicas")
+    assert refused(armed.patch(target, patch, "json"), "may only change the fields that stop an owner")
     debugger = {"spec": {"ephemeralContainers": [{"name": "d", "image": "evil"}]}}
     reply = armed.patch(f"{target}/ephemeralcontainers", debugger, "strategic")
-    assert refused(reply, "may only change spec.replicas")
+    assert refused(reply, "may only change the fields that stop an owner")
 
 
 def test_it_creates_and_deletes_nothing(sandbox: Sandbox, target: str, armed: Any) -> None:
@@ -155,20 +155,31 @@ def test_system_namespaces_are_out_of_reach(sandbox: Sandbox, reaper: Any, space
 def test_it_stops_owners_and_changes_nothing_else_of_them(
     sandbox: Sandbox, namespace: str, armed: Any
 ) -> None:
-    """Replicas and suspend are what its actions need; a template is not."""
+    """Zero replicas and suspend are what its actions need; more replicas and a template are not."""
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     sandbox.api().create(deployments, {"metadata": {"name": "d"}, "spec": spec})
     assert armed.patch(f"{deployments}/d", {"spec": {"replicas": 0}}).status == 200
-    assert armed.patch(f"{deployments}/d/scale", {"spec": {"replicas": 1}}).status == 200
+    assert refused(armed.patch(f"{deployments}/d", {"spec": {"replicas": 2}}), "only set spec.replicas to 0")
+    sentence = "may only change the fields that stop an owner"
+    assert refused(armed.patch(f"{deployments}/d/scale", {"spec": {"replicas": 1}}), sentence)
+    note = {"metadata": {"annotations": {"kubeflow-resource-stopped": "now"}}}
+    assert refused(armed.patch(f"{deployments}/d", note), "only change annotations that begin with")
     image = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "evil"}]
-    assert refused(armed.patch(f"{deployments}/d", image, "json"), "may only change spec.replicas")
+    assert refused(
+        armed.patch(f"{deployments}/d", image, "json"), "may only change the fields that stop an owner"
+    )
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     run_once = {"spec": {**template["spec"], "restartPolicy": "Never"}}
     sandbox.api().create(jobs, {"metadata": {"name": "j"}, "spec": {"template": run_once}})
     assert armed.patch(f"{jobs}/j", {"spec": {"suspend": True}}).status == 200
-    assert refused(armed.patch(f"{jobs}/j", {"spec": {"parallelism": 0}}), "may only change spec.replicas")
+    assert refused(armed.patch(f"{jobs}/j", {"spec": {"suspend": False}}), "only set spec.suspend to true")
+    assert refused(armed.patch(f"{jobs}/j", {"spec": {"activeDeadlineSeconds": 9}}), sentence)
+    assert refused(
+        armed.patch(f"{jobs}/j", {"spec": {"parallelism": 0}}),
+        "may only change the fields that stop an owner",
+    )
 
 
 def test_very_many_annotations_are_not_looped_over(sandbox: Sandbox, namespace: str, reaper: Any) -> None:
