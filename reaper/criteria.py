@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct, field
@@ -14,7 +15,7 @@ from reaper.sources import Source
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
-class JudgeSettings(Struct, frozen=True):
+class JudgeSettings(Struct, frozen=True, dict=True):
     """How strict judging is.
 
     Attributes:
@@ -45,7 +46,7 @@ class JudgeSettings(Struct, frozen=True):
     limit_seconds: float = 45.0
     sources: tuple[Source, ...] = SOURCES
 
-    @property
+    @cached_property
     def vendors(self) -> frozenset[str]:
         """Vendors whose devices some source sees."""
         return vendors_of(self.sources)

@@ -18,7 +18,7 @@ from reaper.evidence import Evidence, SignalEvidence, Verdict
 from reaper.findings import Finding, unknown
 from reaper.observation import Observation
 from reaper.pods import GpuPod
-from reaper.signals import Board, Device, Reading, Signals
+from reaper.signals import Board, Device, Signals
 from reaper.sources import Role, Sharing
 
 __all__ = ["Evidence", "JudgeSettings", "SignalEvidence", "Verdict", "judge"]
@@ -94,12 +94,15 @@ class _Case:
         self.at = at
         self.settings = settings
         self.devices = tuple(holdings.devices(pod, signals, settings.sources))
+        self.activity = [reading for device in self.devices for reading in device.of(Role.ACTIVITY)]
+        self.seen = {device.name for device in self.devices if holdings.proves(device.of(Role.ACTIVITY))}
+        """The devices with a signal that could prove idleness."""
 
     def verdict(self) -> Verdict:
         """The verdict with its evidence."""
         by_device = {device.name: list(self._of_device(device)) for device in self.devices}
         found = [*self._of_pod(), *(one for several in by_device.values() for one in several)]
-        idle = sum(not by_device[name] for name in self._seen())
+        idle = sum(not by_device[name] for name in self.seen)
         evidence = self._evidence(found, idle)
         if found:
             worst = min(found, key=lambda one: PRECEDENCE.index(one.reason))
@@ -118,7 +121,7 @@ class _Case:
 
     def _of_pod(self) -> Iterator[Finding]:
         """What the pod as a whole lacks."""
-        seen, asked = len(self._seen()), self.pod.devices.devices
+        seen, asked = len(self.seen), self.pod.devices.devices
         if not seen and (self.pod.namespace, self.pod.name) in self.signals.allocated:
             yield unknown(Reason.NEVER_TOUCHED, "devices were allocated, and no process has used them")
         elif not seen:
@@ -196,12 +199,8 @@ class _Case:
             lacking = findings.quality(device.device, reading, self.at, self.settings)
             if lacking is not None:
                 yield lacking
-        others = any(
-            one.device == device.device
-            for key, several in self.signals.pods.items()
-            if key != (self.pod.namespace, self.pod.name)
-            for one in several
-        )
+        users = self.signals.users.get(device.device, frozenset())
+        others = bool(users - {(self.pod.namespace, self.pod.name)})
         found = findings.host(device.name, board, self.terms, others)
         if found is not None:
             yield found
@@ -224,17 +223,6 @@ class _Case:
         parts = not device.instance and holdings.asks_for_slices(self.pod)
         return device.virtual or len(users) > 1 or parts or holdings.asks_for_shares(self.pod)
 
-    def _seen(self) -> set[str]:
-        """The devices with a signal that could prove idleness."""
-        return {
-            device.name
-            for device in self.devices
-            if any(reading.metric.principal for reading in device.of(Role.ACTIVITY))
-        }
-
-    def _activity(self) -> list[Reading]:
-        return [reading for device in self.devices for reading in device.of(Role.ACTIVITY)]
-
     def _idle_since(self) -> datetime:
         """The start of the idle stretch: before the window as far as all signals reach, else the window's."""
         start = self.at - timedelta(seconds=self.signals.seconds)
@@ -243,7 +231,7 @@ class _Case:
         cards = (self.signals.boards.get(device.device, Board()) for device in self.devices)
         since: list[datetime | None] = [
             holdings.calm_since(reading, self.terms.utilization)
-            for reading in (*self._activity(), *(reading for card in cards for reading in card.host))
+            for reading in (*self.activity, *(reading for card in cards for reading in card.host))
         ]
         since += [findings.ran_at(reading) for device in self.devices for reading in device.of(Role.KERNEL)]
         known = [time for time in since if time is not None]
@@ -252,7 +240,7 @@ class _Case:
         return min(start, max(*known, self.pod.containers_started))
 
     def _evidence(self, found: Sequence[Finding], idle: int) -> Evidence:
-        activity = self._activity()
+        activity = self.activity
         worst = min(activity, key=lambda one: one.coverage or 0.0, default=None)
         maxima = [reading.maximum for reading in activity if reading.maximum is not None]
         held = [value for device in self.devices if (value := holdings.held(device)) is not None]
@@ -261,7 +249,7 @@ class _Case:
             utilization=self.terms.utilization,
             statistic=self.terms.statistic.value,
             devices_expected=self.pod.devices.devices,
-            devices_seen=len(self._seen()),
+            devices_seen=len(self.seen),
             devices_idle=idle,
             maximum=max(maxima, default=None),
             samples=min(worst.samples, worst.expected) if worst else 0,
@@ -274,6 +262,6 @@ class _Case:
     def _sentence(self, evidence: Evidence) -> str:
         counted = f"{evidence.samples} of {evidence.expected_samples} samples"
         if self.terms.statistic is Statistic.AVERAGE:
-            mean = max((reading.average or 0.0 for reading in self._activity()), default=0.0)
+            mean = max((reading.average or 0.0 for reading in self.activity), default=0.0)
             return f"average {mean:.3g} % of {counted}, below {self.terms.utilization} %"
         return f"{counted} below {self.terms.utilization} %"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 
 import msgspec
 from msgspec import Struct
@@ -113,7 +114,7 @@ class Board(Struct, frozen=True):
     whole: Mapping[str, tuple[Reading, ...]] = msgspec.field(default_factory=dict)
 
 
-class Signals(Struct, frozen=True):
+class Signals(Struct, frozen=True, dict=True):
     """All signals of one window.
 
     Attributes:
@@ -127,3 +128,12 @@ class Signals(Struct, frozen=True):
     pods: Mapping[PodKey, tuple[Device, ...]] = msgspec.field(default_factory=dict)
     boards: Mapping[str, Board] = msgspec.field(default_factory=dict)
     allocated: frozenset[PodKey] = frozenset()
+
+    @cached_property
+    def users(self) -> Mapping[str, frozenset[PodKey]]:
+        """The pods whose series name a physical device, by its name; found out once for all pods."""
+        found: dict[str, set[PodKey]] = {}
+        for key, devices in self.pods.items():
+            for device in devices:
+                found.setdefault(device.device, set()).add(key)
+        return {name: frozenset(keys) for name, keys in found.items()}

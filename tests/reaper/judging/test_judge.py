@@ -18,7 +18,7 @@ from policy.verdicts import REASONS, Reason, VerdictKind
 from reaper.judge import PRECEDENCE, judge
 from reaper.observation import few_windows
 from reaper.pods import GpuPod
-from reaper.signals import Board
+from reaper.signals import Board, Signals
 from tests.reaper.judging.made import (
     ENGINE,
     METRICS,
@@ -198,3 +198,10 @@ def test_every_finding_has_its_rank() -> None:
     """The order of reasons holds each once, and all have a sentence."""
     assert len(set(PRECEDENCE)) == len(PRECEDENCE)
     assert set(PRECEDENCE) <= set(REASONS)
+
+
+def test_who_uses_a_card_is_found_for_all_pods_at_once() -> None:
+    """Looking through all pods for each share would take the square of their number."""
+    one, two = device(name="GPU-0"), device(name="GPU-1")
+    found = Signals(HOUR, {("team", "a"): (one, two), ("team", "b"): (one,)}).users
+    assert found == {"GPU-0": frozenset({("team", "a"), ("team", "b")}), "GPU-1": frozenset({("team", "a")})}
