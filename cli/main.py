@@ -19,6 +19,8 @@ from cli.failure import report_failures
 COMMANDS = {
     "judge": ("cli.judge", "judge"),
     "explain": ("cli.explain", "explain"),
+    "history": ("cli.history", "history"),
+    "keep": ("cli.keep", "keep"),
     "pause": ("cli.pause", "pause"),
     "unpause": ("cli.pause", "unpause"),
     "webhook": ("cli.webhook", "webhook"),

@@ -27,6 +27,9 @@ REGRET = timedelta(hours=1)
 CREDIT = timedelta(hours=24)
 """For so long devices count as reclaimed; what would have become of the pod later, nobody knows."""
 
+UNDONE = frozenset({Phase.REVERTED, Phase.RESUMED})
+"""Stops that did their work for a while."""
+
 SLACK = timedelta(minutes=2)
 """The time of an activity is known to a minute or so: samples of a namesake must not count."""
 
@@ -72,7 +75,8 @@ def sequels(
 def reclaimed_until(record: Record, now: datetime) -> datetime:
     """Gives until when the devices of an action count as reclaimed."""
     limit = record.acted_at + CREDIT
-    return max(record.acted_at, min(limit, record.returned_at or limit, now))
+    undone = record.completed_at if record.phase in UNDONE else None
+    return max(record.acted_at, min(limit, record.returned_at or limit, undone or limit, now))
 
 
 def reclaimed_seconds(records: Collection[Record], since: datetime, now: datetime) -> float:
@@ -84,7 +88,7 @@ def reclaimed_seconds(records: Collection[Record], since: datetime, now: datetim
             (reclaimed_until(record, now) - max(record.acted_at, since)).total_seconds(),
         )
         for record in records
-        if record.phase is Phase.ACCEPTED
+        if record.phase is Phase.ACCEPTED or record.phase in UNDONE
     )
 
 

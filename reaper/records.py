@@ -239,7 +239,7 @@ class RecordStore:
             "spec": spec,
         }
         try:
-            await self._client.request("POST", _collection(record.namespace), body=body)
+            await self._client.request("POST", collection(record.namespace), body=body)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -277,9 +277,10 @@ class RecordStore:
                 raise
 
 
-def _collection(namespace: str) -> str:
+def collection(namespace: str) -> str:
+    """Gives the path of the records of one namespace."""
     return f"/apis/{API_VERSION}/namespaces/{namespace}/{PLURAL}"
 
 
 def _path(record: Record) -> str:
-    return f"{_collection(record.namespace)}/{record.name}"
+    return f"{collection(record.namespace)}/{record.name}"
