@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -95,11 +95,16 @@ def read_bundle(authority: Data | None, serving: Data | None) -> Bundle:
     known += read_certificates(serving.get(AUTHORITIES, b""))
     signs = read_certificate(signer.cert_pem).fingerprint if signer else ""
     others = {one.fingerprint: one for one in known if one.is_ca and one.fingerprint != signs}
-    trusted = sorted(others.values(), key=lambda one: (one.not_before, one.fingerprint), reverse=True)
-    bundle = Bundle(signer, tuple(trusted[:MOST_TRUSTED]), leaf)
+    bundle = Bundle(signer, newest(others.values()), leaf)
     same = authority_data(bundle) == authority and serving_data(bundle) == serving
     complete = signer is not None and leaf is not None and same
     return msgspec.structs.replace(bundle, complete=complete)
+
+
+def newest(authorities: Iterable[Certificate]) -> tuple[Certificate, ...]:
+    """The newest few CAs, newest first."""
+    ordered = sorted(authorities, key=lambda one: (one.not_before, one.fingerprint), reverse=True)
+    return tuple(ordered[:MOST_TRUSTED])
 
 
 def authority_data(bundle: Bundle) -> dict[str, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,6 +18,10 @@ from certs.store import SecretStore
 from runtime.clock import Clock, Sleep
 
 STEPS_PER_ROUND = 8
+HOLD_SECONDS = 120.0
+Serves = Callable[[bytes], Awaitable[bool]]
+"""Tells whether the webhook shows a certificate that these CAs (PEM) vouch for."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -32,11 +36,12 @@ class Rules:
 
 @dataclass(frozen=True)
 class Situation:
-    """What a round ended with."""
+    """What a round ended with. `held`: new caBundles wait until the webhook serves what they would trust."""
 
     bundle: Bundle
     trusts: tuple[Trust, ...]
     decision: Decision
+    held: bool = False
 
 
 class Keeper:
@@ -50,6 +55,7 @@ class Keeper:
         clock: Clock,
         *,
         may_write: Callable[[], bool] = lambda: True,
+        serves: Serves | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.last_ended = clock.monotonic()
@@ -58,9 +64,11 @@ class Keeper:
         self._rules = rules
         self._clock = clock
         self._may_write = may_write
+        self._serves = serves
         self._sleep = sleep
         # Which CA was seen to be trusted everywhere, and since when.
         self._seen: tuple[str, float] | None = None
+        self._held_since: float | None = None
 
     async def round(self) -> Situation:
         """Does all that can be done now; raises ApiError or ApiUnreachable, after which nothing is lost."""
@@ -87,26 +95,52 @@ class Keeper:
         now = self._clock.now()
         decision = decide(bundle, self._rules.plan, now, settled=self._settled(bundle, trusts))
         if decision.step not in (Step.KEEP, Step.WAIT):
-            bundle = await self._write(bundle, decision, now)
-        if bundle.signer is not None and self._may_write():
-            if await self._configurations.write(bundle.authorities_pem):
-                log.info("caBundles written", authorities=len(bundle.authorities))
+            bundle = await self._write(bundle, decision, trusts, now)
+        held = await self._holds(bundle, trusts, now)
+        if not held:
+            await self._trust(bundle)
             trusts = await self._configurations.read()
         self._look(bundle, trusts)
-        return Situation(bundle, trusts, decision)
+        return Situation(bundle, trusts, decision, held)
 
-    async def _write(self, bundle: Bundle, decision: Decision, now: datetime) -> Bundle:
-        """Writes a step. A new CA is trusted before a leaf of it is served, even when all is lost."""
+    async def _write(
+        self, bundle: Bundle, decision: Decision, trusts: tuple[Trust, ...], now: datetime
+    ) -> Bundle:
+        """Writes a step. A new CA is trusted before a leaf of it is served, even after a loss."""
         if not self._may_write():
             return bundle
-        advanced = advance(bundle, decision, self._rules.plan, now, self._rules.randomness)
-        if decision.step is Step.RENEW_LEAF:
-            await self._configurations.write(advanced.authorities_pem)
+        seen = (one for trust in trusts for one in trust.authorities)
+        advanced = advance(bundle, decision, self._rules.plan, now, seen, self._rules.randomness)
+        if decision.step is Step.RENEW_LEAF and not await self._holds(advanced, trusts, now):
+            await self._trust(advanced)
         await self._store.save(advanced)
         metrics.STEPS.labels(decision.step, str(decision.urgent).lower()).inc()
         say = log.warning if decision.urgent else log.info
         say("certificates changed", step=decision.step, reason=decision.reason, urgent=decision.urgent)
         return advanced
+
+    async def _trust(self, bundle: Bundle) -> None:
+        """Writes the CAs into every caBundle that has others."""
+        if bundle.signer is not None and self._may_write():
+            changed = await self._configurations.write(bundle.authorities_pem)
+            if changed:
+                log.info("caBundles written", webhooks=changed, authorities=len(bundle.authorities))
+
+    async def _holds(self, bundle: Bundle, trusts: tuple[Trust, ...], now: datetime) -> bool:
+        """Whether to leave caBundles as they are for now: all that they trust has ended.
+
+        Then nobody can connect anew, but connections that are open go on. A new caBundle would end them, so
+        the webhook must serve the new certificate first, or have had long enough to do so.
+        """
+        known = [one for trust in trusts for one in trust.authorities]
+        if self._serves is None or not known or any(one.valid(now) for one in known):
+            self._held_since = None
+            return False
+        if bundle.leaf is not None and await self._serves(bundle.authorities_pem):
+            return False
+        moment = self._clock.monotonic()
+        self._held_since = moment if self._held_since is None else self._held_since
+        return moment - self._held_since < HOLD_SECONDS
 
     def _look(self, bundle: Bundle, trusts: tuple[Trust, ...]) -> None:
         """Remembers since when the signer is trusted everywhere."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 import ipaddress
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
 
-from certs.bundle import Bundle, Certificate
+from certs.bundle import Bundle, Certificate, newest
 from certs.issue import BACKDATED, SYSTEM, Randomness, issue_ca, issue_leaf
 
 CA_NAME = "gpu-tenure webhook CA"
@@ -102,14 +103,23 @@ def decide(bundle: Bundle, plan: Plan, now: datetime, *, settled: bool) -> Decis
 
 
 def advance(
-    bundle: Bundle, decision: Decision, plan: Plan, now: datetime, randomness: Randomness = SYSTEM
+    bundle: Bundle,
+    decision: Decision,
+    plan: Plan,
+    now: datetime,
+    seen: Iterable[Certificate] = (),
+    randomness: Randomness = SYSTEM,
 ) -> Bundle:
-    """Makes what the decision asks for; the bundle as it is where that is nothing."""
+    """Makes what the decision asks for; the bundle as it is where that is nothing.
+
+    `seen` are the CAs in the caBundles. A new CA joins them: if the Secrets are lost, the webhook may still
+    serve what they held.
+    """
     if decision.step is Step.ADD_CA:
         # What has ended is no help to anybody; an old CA without an end in sight keeps its leaves trusted.
-        old = tuple(one for one in bundle.authorities if one.valid(now))
+        old = {one.fingerprint: one for one in (*bundle.authorities, *seen) if one.is_ca and one.valid(now)}
         added = issue_ca(CA_NAME, now, plan.lives.ca, randomness)
-        return msgspec.structs.replace(bundle, signer=added, trusted=old)
+        return msgspec.structs.replace(bundle, signer=added, trusted=newest(old.values()))
     if decision.step is Step.RENEW_LEAF and bundle.signer is not None:
         leaf = issue_leaf(bundle.signer, plan.dns_names, plan.ip_addresses, now, plan.lives.leaf, randomness)
         return msgspec.structs.replace(bundle, leaf=leaf)

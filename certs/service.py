@@ -24,6 +24,7 @@ from runtime.ops import OpsServer
 
 LEASE = "gpu-tenure-certs"
 STALLED_SECONDS = 300.0
+HELD_SECONDS = 1.0
 log = structlog.get_logger(__name__)
 
 
@@ -31,10 +32,16 @@ def make_keeper(
     client: KubePort, settings: CertsSettings, clock: Clock, may_write: Callable[[], bool] = lambda: True
 ) -> Keeper:
     """Makes the one that does the rounds."""
+    target = target_of(settings.probe, settings.plan.names[0])
+
+    async def serves(authorities: bytes) -> bool:
+        return target is not None and (await dial(target, authorities)).error is None
+
     store = SecretStore(client, settings.namespace, settings.authority_secret, settings.serving_secret)
     configurations = Configurations(client, settings.configurations)
     rules = Rules(settings.plan, settings.settle)
-    return Keeper(store, configurations, rules, clock, may_write=may_write)
+    probed = serves if target is not None else None
+    return Keeper(store, configurations, rules, clock, may_write=may_write, serves=probed)
 
 
 class Service:
@@ -58,23 +65,24 @@ class Service:
         self._keeper = keeper
         try:
             while True:
-                await self._round(keeper)
-                await asyncio.sleep(self._settings.interval)
+                held = await self._round(keeper)
+                await asyncio.sleep(HELD_SECONDS if held else self._settings.interval)
         finally:
             self._keeper = None
 
-    async def _round(self, keeper: Keeper) -> None:
-        """Does one round; what the API server refuses is said and tried again."""
+    async def _round(self, keeper: Keeper) -> bool:
+        """Does one round; what the API server refuses is said and tried again. Returns whether it held."""
         try:
             situation = await keeper.round()
         except (ApiError, ApiUnreachable) as error:
             metrics.FAILURES.inc()
             self._problem = f"the last round failed: {error}"
             log.warning("round failed", error=str(error))
-            return
+            return False
         self._problem = None
         if self._target is not None:
             await _probe(self._target, situation)
+        return situation.held
 
     def not_ready(self) -> str | None:
         """A readiness check: a leader's last round did all it could; a follower is always ready to lead."""

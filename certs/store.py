@@ -30,7 +30,7 @@ class _Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
 class _Secret(msgspec.Struct, rename="camel", omit_defaults=True):
     metadata: _Metadata
     data: dict[str, str] | None = None
-    type: str = TLS_TYPE
+    type: str = ""
     immutable: bool | None = None
     api_version: str = ""
     kind: str = ""
@@ -78,7 +78,7 @@ class SecretStore:
 
     async def _put(self, name: str, old: _Secret | None, data: Mapping[str, bytes]) -> None:
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
-        new = old or _Secret(_Metadata(name, self._namespace, labels=LABELS))
+        new = old or _Secret(_Metadata(name, self._namespace, labels=LABELS), type=TLS_TYPE)
         body = msgspec.structs.replace(new, data=encoded, api_version="v1", kind="Secret")
         method, path = ("PUT", self._path(name)) if old else ("POST", self._path(""))
         await self._client.request(method, path, body=body, timeout=REQUEST_SECONDS)

@@ -33,7 +33,7 @@ from webhook.validation import terms_stage, validate
 from webhook.workload_validation import validate_workload
 
 MUTATE, VALIDATE = "/mutate", "/validate"
-RELOAD_SECONDS = 10.0
+RELOAD_SECONDS = 2.0
 STOP_SECONDS = 5.0
 
 log = structlog.get_logger(__name__)

@@ -153,6 +153,16 @@ def test_wrong_values_are_named(render: Render, values: dict[str, Any], path: st
     assert path in str(error.value)
 
 
+@pytest.mark.parametrize("source", ["certs", "cert-manager"])
+def test_a_bundle_is_rendered_only_beside_your_own_secret(render: Render, source: str) -> None:
+    """With other sources no upgrade may undo what a rotation wrote; to give one is a mistake that is named."""
+    text = json.dumps(render({"tls": {"source": source}}))
+    assert '"clientConfig"' in text
+    assert '"caBundle"' not in text
+    with pytest.raises(ValueError, match=r"tls\.caBundle counts only with tls\.source=secret"):
+        render({"tls": {"source": source, "caBundle": "Zm9v"}})
+
+
 @pytest.mark.parametrize(
     ("profile", "mutate", "validate", "guards", "always"),
     [
