@@ -41,6 +41,7 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     from prometheus_client import REGISTRY
 
     from policy.errors import FieldError, InvalidError
+    from policy.profile import Profile
     from runtime.catalog import Catalog
     from runtime.clock import SystemClock
     from runtime.kube import KubeClient
@@ -80,10 +81,16 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
         if settings.quotas:
             table, measure = settings.admission().table, QuotaMetrics(REGISTRY)
             book, stage = build_quota_stage(
-                client, clock, lambda name: around.quotas(name).rooms, table.weight_of, measure
+                client,
+                clock,
+                lambda name: around.quotas(name).rooms,
+                table.weight_of,
+                measure,
+                settings.quota_settle,
             )
             admission.keep_quotas(stage, partial(book.rooms, weigh=table.weight_of))
-            ready["quotas"] = book.not_ready
+            enforced = settings.profile is Profile.ENFORCE
+            ready["quotas"] = book.too_silent if enforced else book.not_ready
             background["quotas"] = book.run()
         if certificate is not None:
             background["certificate"] = keep_certificate(certificate)

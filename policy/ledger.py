@@ -6,7 +6,7 @@ not know where a ledger is stored or who may write it; the two writers and their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -21,6 +21,9 @@ Weigh = Callable[[str], Fraction]
 
 MOST_RESERVATIONS: Final = 1000
 """Per quota: a ledger must stay far below the largest object that etcd takes."""
+
+MOST_NAMES: Final = 100
+"""Of resources, per pod and per subject: what people really ask for are a few."""
 
 
 class Reservation(Struct, frozen=True, rename="camel"):
@@ -37,7 +40,8 @@ class Ledger(Struct, frozen=True, rename="camel", omit_defaults=True):
     """`status` of a GPUQuota.
 
     `used` counts the pods that were seen at `pods_resource_version`, `reservations` (by pod UID) the pods
-    that were let in since. `namespaces` are those that were counted. `holders` and `summary` are for people.
+    that were let in since. `namespaces` are those that were counted. `requesters` is who asked for pods, by
+    UID, that do not say it any more. `holders` and `summary` are for people.
     """
 
     used: dict[str, dict[str, int]] = {}
@@ -45,6 +49,7 @@ class Ledger(Struct, frozen=True, rename="camel", omit_defaults=True):
     pods_resource_version: str = ""
     observed_generation: int = 0
     namespaces: tuple[str, ...] = ()
+    requesters: dict[str, str] = {}
     holders: dict[str, tuple[str, ...]] = {}
     over: tuple[str, ...] = ()
     summary: str = ""
@@ -189,6 +194,21 @@ def added(*many: Counts) -> dict[str, int]:
         for name, count in counts.items():
             total[name] = min(total.get(name, 0) + count, MOST)
     return total
+
+
+def folded(counts: Counts, limits: Collection[str], weigh: Weigh) -> dict[str, int]:
+    """The same amounts under few names: pods can name slices without end, and a ledger is one object.
+
+    Names that no limit is about are added to the first of the same weight.
+    """
+    if len(counts) <= MOST_NAMES:
+        return dict(counts)
+    firsts: dict[Fraction, str] = {}
+    few: dict[str, int] = {}
+    for name, count in sorted(counts.items()):
+        first = name if name in limits else firsts.setdefault(weigh(name), name)
+        few = added(few, {first: count})
+    return few
 
 
 def amount_of(counts: Counts, limit: str, weigh: Weigh) -> Fraction:

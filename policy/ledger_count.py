@@ -12,22 +12,34 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.gpuquota import GPUQuota, subject_of
-from policy.ledger import Counts, Ledger, Weigh, added, amount_of, held, release, show_amount, subjects
+from policy.gpuquota import SUBJECT_CHARACTERS, GPUQuota, Per, Together, subject_of
+from policy.ledger import (
+    Counts,
+    Ledger,
+    Weigh,
+    added,
+    amount_of,
+    folded,
+    held,
+    release,
+    show_amount,
+    subjects,
+)
 
 MOST_HOLDERS: Final = 3
 SUMMARY_CHARACTERS: Final = 240
-MOST_NAMES: Final = 100
-"""Of resources, per subject: what people really ask for are a few."""
 OWNER_CHARACTERS: Final = 400
 """Names of owners are as long as their pods' creators like."""
+MOST_REQUESTERS: Final = 256
+"""Of pods that do not name theirs any more, per quota."""
 
 
 class HeldPod(Struct, frozen=True):
     """A GPU pod that exists. `ended`: it is Succeeded or Failed and holds nothing any more.
 
     Pods that terminate hold until they are gone, and gated pods hold as they do for a ResourceQuota. `owner`
-    names its workload for people, `remark` what is known of its idleness, or nothing.
+    names its workload for people, `remark` what is known of its idleness, or nothing. `recalled`: the
+    pod does not name its requester any more, it is known from before.
     """
 
     uid: str
@@ -39,6 +51,7 @@ class HeldPod(Struct, frozen=True):
     owner: str = ""
     remark: str = ""
     created: str = ""
+    recalled: bool = False
 
 
 class Excess(Struct, frozen=True):
@@ -65,7 +78,7 @@ def count_pods(
     Removed are the reservations of pods that are counted by the same write, of those that have ended, and of
     the UIDs in `gone`, which are known never to come. `namespaces` are all that the quota selects.
     """
-    pods = list(pods)
+    pods = recall(quota, ledger, pods)
     selected = frozenset(namespaces)
     used: dict[str, dict[str, int]] = {}
     owners: dict[str, dict[str, _Holder]] = {}
@@ -78,14 +91,40 @@ def count_pods(
     counted = release(ledger, (*(pod.uid for pod in pods), *gone))
     counted = replace(
         counted,
-        used={subject: _folded(counts, quota, weigh) for subject, counts in sorted(used.items())},
+        used={subject: folded(counts, quota.hard, weigh) for subject, counts in sorted(used.items())},
         pods_resource_version=version,
         observed_generation=quota.generation,
         namespaces=tuple(sorted(selected)),
+        requesters=_remembered(quota, ledger, [pod for pod in pods if pod.namespace in selected]),
         holders={subject: _largest(found, quota, weigh) for subject, found in sorted(owners.items())},
     )
     over = tuple(subject for subject in subjects(counted) if _is_over(quota, counted, subject, weigh))
     return replace(counted, over=over, summary=summary_of(quota, counted, weigh))
+
+
+def recall(quota: GPUQuota, ledger: Ledger, pods: Iterable[HeldPod]) -> list[HeldPod]:
+    """The pods with who asked for them, where the ledger knows what they do not say any more."""
+    if quota.per is not Per.REQUESTER:
+        return list(pods)
+    return [_recalled(ledger, pod) for pod in pods]
+
+
+def _recalled(ledger: Ledger, pod: HeldPod) -> HeldPod:
+    first = ledger.requesters.get(pod.uid)
+    if first is None and pod.requester in (None, Together.UNKNOWN) and pod.uid in ledger.reservations:
+        # It said so when it was let in, and nobody has counted it since.
+        subject = ledger.reservations[pod.uid].subject
+        first = None if subject.partition(":")[0] == Together.UNKNOWN else subject
+    return pod if first is None else replace(pod, requester=first, recalled=True)
+
+
+def _remembered(quota: GPUQuota, ledger: Ledger, pods: Iterable[HeldPod]) -> dict[str, str]:
+    """Who asked for pods that do not say it any more; those that are known already come first."""
+    if quota.per is not Per.REQUESTER:
+        return {}
+    found = [pod for pod in pods if pod.recalled and not pod.ended]
+    found.sort(key=lambda pod: (pod.uid not in ledger.requesters, pod.uid))
+    return {pod.uid: (pod.requester or "")[:SUBJECT_CHARACTERS] for pod in found[:MOST_REQUESTERS]}
 
 
 def differs(before: Ledger, after: Ledger) -> bool:
@@ -110,6 +149,7 @@ def excesses(quota: GPUQuota, ledger: Ledger, pods: Iterable[HeldPod], weigh: We
     """Who holds more than allowed by pods that exist; reservations are nobody's excess yet."""
     if not ledger.over:
         return ()
+    pods = recall(quota, ledger, pods)
     counted = [pod for pod in pods if not pod.ended and pod.namespace in ledger.namespaces]
     counted.sort(key=lambda pod: (pod.created, pod.uid), reverse=True)
     found = []
@@ -142,21 +182,6 @@ def summary_of(quota: GPUQuota, ledger: Ledger, weigh: Weigh) -> str:
             return f"{shown[:SUMMARY_CHARACTERS]} and {len(texts) - index} more"
         shown = longer
     return shown
-
-
-def _folded(counts: dict[str, int], quota: GPUQuota, weigh: Weigh) -> dict[str, int]:
-    """The same amounts under few names: pods can name slices without end, and a ledger is one object.
-
-    Names that no limit is about are added to the first of the same weight.
-    """
-    if len(counts) <= MOST_NAMES:
-        return counts
-    firsts: dict[Fraction, str] = {}
-    folded: dict[str, int] = {}
-    for name, count in sorted(counts.items()):
-        first = name if name in quota.hard else firsts.setdefault(weigh(name), name)
-        folded = added(folded, {first: count})
-    return folded
 
 
 class _Holder(Struct):

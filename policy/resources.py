@@ -25,7 +25,7 @@ __all__ = [
     "weight_of",
 ]
 
-MEMORY_LIMIT: Final = 4096
+MEMORY_LIMIT: Final = 32_768
 """Names that a table remembers; users can send any number of them."""
 
 IMPLIED: Final = "gpu-tenure.io/implied-device"

@@ -151,9 +151,7 @@ class Keeper:
     def _counted(self, stored: StoredQuota, pods: list[HeldPod], version: str, expired: set[str]) -> Ledger:
         now = self._clock.monotonic()
         view, quota = self._view, stored.quota
-        listed = self._rules.coverage.namespaces(
-            quota, stored.ledger, view.countable(), view.new_namespaces, now
-        )
+        listed = self._rules.coverage.namespaces(quota, stored.ledger, view.countable(), view.births, now)
         gone = {*view.gone(), *expired} & stored.ledger.reservations.keys()
         return count_pods(quota, stored.ledger, pods, listed, version, self._rules.weigh, gone)
 

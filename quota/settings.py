@@ -23,7 +23,7 @@ from runtime.settings import Seconds, Settings
 
 ENV_PREFIX = "GPU_TENURE_QUOTA_"
 Span = Annotated[Seconds, Field(ge=1)]
-Wait = Annotated[Seconds, Field(ge=0)]
+Settle = Annotated[Seconds, Field(ge=2)]
 
 
 class QuotaSettings(Settings):
@@ -34,7 +34,7 @@ class QuotaSettings(Settings):
         description="When a reservation without a pod expires; above the API server's request time-out",
         examples=["75s"],
     )
-    settle: Wait = Field(
+    settle: Settle = Field(
         6,
         description="How long a quota that is new for a namespace only counts, until every webhook knows it",
         examples=["6s"],

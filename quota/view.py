@@ -48,7 +48,9 @@ class View:
         self.pods = WatchCache(client, PODS_PATH, self._reader.read, clock=clock, options=OPTIONS)
         self.namespaces = WatchCache(client, NAMESPACES_PATH, _read_namespace, clock=clock, options=OPTIONS)
         self.quotas = WatchCache(client, QUOTAS_PATH, read_stored, clock=clock, options=OPTIONS)
-        self.new_namespaces: set[str] = set()
+        self.births: dict[str, float] = {}
+        self._deaths: OrderedDict[str, None] = OrderedDict()
+        self._clock = clock
         self._excluded = frozenset(excluded)
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._requesters: dict[str, str] = {}
@@ -77,7 +79,9 @@ class View:
     def held_pods(self) -> list[HeldPod]:
         """All GPU pods. Who asked for one is what it said first: dropping that moves it to nobody else."""
         return [
-            replace(pod, requester=self._requesters[pod.uid]) if pod.uid in self._requesters else pod
+            replace(pod, requester=self._requesters[pod.uid], recalled=True)
+            if pod.uid in self._requesters
+            else pod
             for pod in self.pods.values()
         ]
 
@@ -109,10 +113,18 @@ class View:
 
     def _on_namespace(self, change: Change, old: Namespace | None, new: Namespace | None) -> None:
         self.changed.set()
-        if change is Change.DELETED and old is not None:
-            self.new_namespaces.discard(old.metadata.name or "")
-        elif change is Change.ADDED and self.namespaces.synced and new is not None:
-            self.new_namespaces.add(new.metadata.name or "")
+        name = ((new or old or Namespace()).metadata.name) or ""
+        if change is Change.DELETED:
+            self.births.pop(name, None)
+            self._deaths[name] = None
+            if len(self._deaths) > REMEMBERED:
+                self._deaths.popitem(last=False)
+        elif change is Change.ADDED:
+            # Of a namesake somebody may still know the labels of the dead one.
+            if self.namespaces.synced and name not in self._deaths:
+                self.births[name] = self._clock.monotonic()
+        elif old is not None and new is not None and old.metadata.labels != new.metadata.labels:
+            self.births.pop(name, None)
 
 
 def _read_namespace(raw: msgspec.Raw) -> Namespace:

@@ -19,6 +19,7 @@ class QuotaOutcome(StrEnum):
     LOOKED = "Looked"
     OVER = "Over"
     LATER = "Later"
+    STALE = "Stale"
     RESOURCE_QUOTA = "ResourceQuota"
 
 
@@ -28,6 +29,7 @@ OUTCOMES: dict[QuotaOutcome, str] = {
     QuotaOutcome.LOOKED: "It was a dry run: the ledgers were only read.",
     QuotaOutcome.OVER: "The pod does not fit.",
     QuotaOutcome.LATER: "It could not be told now; the client was asked to try again.",
+    QuotaOutcome.STALE: "Quotas could not be read, so one might be new; the client was asked to try again.",
     QuotaOutcome.RESOURCE_QUOTA: "A ResourceQuota is full, so nothing was reserved.",
 }
 """What each outcome means."""

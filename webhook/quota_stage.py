@@ -1,16 +1,17 @@
 """The last check of a pod: does it fit into its GPUQuotas? If so it is in their ledgers before it is let in.
 
-Only pods in namespaces that a quota selects take this path, so nothing that is wrong with it delays others.
+Only pods in namespaces that a quota selects reserve. Whether one does must be known for certain where quotas
+are enforced: who cannot tell asks clients to come again, and lets nobody past a quota that may be new.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 
-from policy.ledger import Ask, Counts, Judgement, NotYet, Short, Weigh, concerns, judge_ask
+from policy.ledger import Ask, Counts, Judgement, NotYet, Short, Weigh, concerns, folded, judge_ask
 from policy.profile import is_enforcing
 from policy.requester import requester_of
 from policy.resourcequota import Room
@@ -20,7 +21,7 @@ from runtime.quotas import StoredQuota
 from webhook import quota_words
 from webhook.answers import TOO_MANY_REQUESTS, Denied, try_again
 from webhook.quota_metrics import QuotaMetrics, QuotaOutcome
-from webhook.quotas import QuotaBook
+from webhook.quotas import SETTLE_SECONDS, Labels, QuotaBook
 from webhook.reservations import Desk, Desks, Result, Taken
 from webhook.stages import PASSED, Checked, Finding, Stage
 
@@ -53,33 +54,36 @@ class QuotaStage:
         """Reserves for the pod in every quota that it is under, or refuses it."""
         request, scene = checked.subject.request, checked.subject.scene
         enforcing = is_enforcing(scene.profile, scene.enforcement)
+        until = self._clock.monotonic() + ENFORCING_SECONDS
         if not self._book.synced:
             later = try_again("GPUQuotas have not been read yet")
             return self._finding(QuotaOutcome.LATER, later) if enforcing else PASSED
+        labels: list[Labels | None] = [checked.subject.namespace.metadata.labels]
+        if enforcing:
+            heard = await self._book.heard(request.namespace)
+            if heard is None:
+                return self._finding(QuotaOutcome.STALE, try_again(quota_words.UNHEARD))
+            labels.append(heard)
         charges = checked.subject.devices.charges
-        quotas = self._quotas(request.namespace, checked.subject.namespace.metadata.labels, charges)
+        quotas, counts = _concerned(self._book.covering(request.namespace, *labels), charges, self._weigh)
         if not quotas:
-            return PASSED
+            return PASSED if enforcing else self._unheard()
         for room in self._rooms(request.namespace):
             asked = charges.get(room.resource, 0)
             if asked > room.left:
                 return self._finding(QuotaOutcome.RESOURCE_QUOTA, quota_words.refused_by_room(room, asked))
-        ask = _ask(checked, dict(charges))
+        ask = _ask(checked, counts)
         if request.dry_run:
             return self._look(checked, quotas, ask)
-        return await (self._take(checked, quotas, ask) if enforcing else self._note(quotas, ask))
+        return await (self._take(checked, quotas, ask, until) if enforcing else self._note(quotas, ask))
 
-    def _quotas(self, namespace: str, labels: Mapping[str, str] | None, charges: Counts) -> list[StoredQuota]:
-        """The quotas that have a say, by name; one that cannot be read has."""
-        return [
-            stored
-            for stored in self._book.covering(namespace, labels)
-            if stored.problem is not None or concerns(stored.quota, charges, self._weigh)
-        ]
+    def _unheard(self) -> Finding:
+        """What there is to say of a pod that no known quota is about, where nothing is refused."""
+        unheard = self._book.unheard()
+        return PASSED if unheard is None else Finding(remarks=(quota_words.would_wait(unheard),))
 
-    async def _take(self, checked: Checked, quotas: Sequence[StoredQuota], ask: Ask) -> Finding:
+    async def _take(self, checked: Checked, quotas: Sequence[StoredQuota], ask: Ask, until: float) -> Finding:
         """Reserves in the order of names; what was taken is given back when a later quota refuses."""
-        until = self._clock.monotonic() + ENFORCING_SECONDS
         taken: list[Desk] = []
         remarks: list[str] = []
         for stored in quotas:
@@ -134,10 +138,15 @@ class QuotaStage:
 
 
 def build_quota_stage(
-    client: KubePort, clock: Clock, rooms: Rooms, weigh: Weigh, metrics: QuotaMetrics
+    client: KubePort,
+    clock: Clock,
+    rooms: Rooms,
+    weigh: Weigh,
+    metrics: QuotaMetrics,
+    settle_seconds: float = SETTLE_SECONDS,
 ) -> tuple[QuotaBook, QuotaStage]:
     """The stage with all that it needs; the book must be run for it to know anything."""
-    book = QuotaBook(client, clock=clock)
+    book = QuotaBook(client, clock=clock, settle_seconds=settle_seconds)
     desks = Desks(lambda name: Desk(client, partial(book.get, name), weigh, clock, metrics))
     return book, QuotaStage(book, desks, rooms, weigh, metrics, clock)
 
@@ -146,11 +155,18 @@ def known_quotas_stage(quotas: Sequence[StoredQuota], weigh: Weigh) -> Stage:
     """The check against quotas that are given, by name, without a cluster; nothing is reserved."""
 
     async def check(checked: Checked) -> Finding:
-        charges = dict(checked.subject.devices.charges)
-        some = [stored for stored in quotas if stored.problem or concerns(stored.quota, charges, weigh)]
-        return Finding(refusal=_first_refusal(some, checked, _ask(checked, charges), weigh))
+        some, counts = _concerned(quotas, checked.subject.devices.charges, weigh)
+        return Finding(refusal=_first_refusal(some, checked, _ask(checked, counts), weigh))
 
     return check
+
+
+def _concerned(
+    quotas: Sequence[StoredQuota], charges: Counts, weigh: Weigh
+) -> tuple[list[StoredQuota], dict[str, int]]:
+    """The quotas that have a say, one that cannot be read included, and what the pod is for them."""
+    counts = folded(charges, {limit for stored in quotas for limit in stored.quota.hard}, weigh)
+    return [one for one in quotas if one.problem is not None or concerns(one.quota, counts, weigh)], counts
 
 
 def _first_refusal(quotas: Sequence[StoredQuota], checked: Checked, ask: Ask, weigh: Weigh) -> Denied | None:

@@ -12,6 +12,8 @@ SURGE_HINT = (
     "A rolling update needs room for its surge: set maxSurge to 0 and maxUnavailable to 1 in its strategy."
 )
 
+UNHEARD = "GPUQuotas cannot be read at present, and one that is new might count this pod"
+
 
 def refused(quota: str, short: Short, controller: OwnerReference | None) -> Denied:
     """The pod does not fit: what is held of what, what is asked, and by whom it is held."""
@@ -44,6 +46,11 @@ def broken(quota: str, problem: str) -> Denied:
 def nearly_full(quota: str, fits: Fits) -> str:
     """A remark on a pod that was let in."""
     return f"GPUQuota {quota}{_for(fits.subject)} is nearly full: {fits.text} in use"
+
+
+def would_wait(unheard: str) -> str:
+    """A remark where nothing is refused, on a pod that a quota might be about."""
+    return f"would have to wait: {unheard}"
 
 
 def over(quota: str, short: Short, ask: Ask) -> str:

@@ -28,6 +28,7 @@ from runtime.component import (
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
 from runtime.settings import Names, Seconds, Settings
 from webhook.clients import Clients
+from webhook.quotas import SETTLE_SECONDS
 from webhook.rights import RightsLimits
 from webhook.scene import AdmissionSettings
 from webhook.server import Limits
@@ -77,6 +78,11 @@ class WebhookSettings(Settings):
     )
     quotas: bool = Field(
         False, description="Keep to GPUQuotas; their ledgers are counted by the component quota"
+    )
+    quota_settle: Annotated[Seconds, Field(ge=2)] = Field(
+        round(SETTLE_SECONDS),
+        description="The keeper's --settle: what is known of quotas may be half as old",
+        examples=["6s"],
     )
     namespace_wait_milliseconds: int = Field(
         round(defaults.NAMESPACE_WAIT_SECONDS * 1000),

@@ -79,9 +79,9 @@ class Site:
         for name in ("a", "b"):
             body = {"metadata": {"name": name}, "spec": gpu_spec(schedulerName="nobody")}
             self.api.create(f"/api/v1/namespaces/{CROWDED}/pods", body)
-        self.installation.start_webhooks(1)
         self.installation.upgrade({"profile": "enforce"})
-        self.installation.start_quota("--reservation=8s", "--settle=1s")
+        self.installation.start_webhooks(1)
+        self.installation.start_quota("--reservation=8s", "--settle=2s")
 
     def reap(self) -> None:
         """Lets the reaper warn and evict pods of every built-in kind, go on with a record, and forget one."""

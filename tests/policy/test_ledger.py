@@ -21,13 +21,14 @@ from policy.ledger import (
     Short,
     amount_of,
     concerns,
+    folded,
     held,
     judge_ask,
     release,
     reserve,
     show_amount,
 )
-from policy.ledger_count import HeldPod, count_pods, differs, excesses, summary_of
+from policy.ledger_count import MOST_REQUESTERS, HeldPod, count_pods, differs, excesses, summary_of
 
 GPU, MIG, MEMORY = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/gpumem"
 WEIGHTS = {GPU: Fraction(1), MIG: Fraction(1, 7)}
@@ -332,3 +333,66 @@ def test_names_without_end_are_counted_under_few() -> None:
     assert len(found) <= 5
     for limit in made.hard:
         assert amount_of(found, limit, by_name) == amount_of(counts, limit, by_name)
+
+
+@given(
+    st.dictionaries(st.sampled_from([f"a/{n}" for n in range(300)]), st.integers(0, 2**40), min_size=101),
+    st.sets(st.sampled_from([f"a/{n}" for n in range(300)]), max_size=4),
+)
+def test_folding_changes_no_amount(counts: dict[str, int], limits: set[str]) -> None:
+    """Neither weighted devices nor any limit notices, and a few names are left."""
+
+    def weigh_by_number(name: str) -> Fraction:
+        return Fraction(int(name.removeprefix("a/")) % 7, 7)
+
+    few = folded(counts, limits, weigh_by_number)
+    assert len(few) <= 7 + len(limits)
+    for limit in ("devices", *limits):
+        assert amount_of(few, limit, weigh_by_number) == amount_of(counts, limit, weigh_by_number)
+
+
+EACH = quota({"devices": 2}, per=Per.REQUESTER)
+RESERVED_FOR_NOBODY = Reservation("team-a", "y", "unknown:team-a", {GPU: 2})
+
+
+def test_a_pod_that_stops_naming_its_requester_counts_for_the_same_one() -> None:
+    """The first leader saw it happen; the next one reads it in the ledger."""
+    seen = HeldPod("x", "team-a", "x", "dev-a", {GPU: 2}, recalled=True)
+    first = count_pods(EACH, ledger(), [seen], ("team-a",), "7", weigh)
+    assert first.requesters == {"x": "dev-a"}
+    silent = HeldPod("x", "team-a", "x", None, {GPU: 2})
+    after = count_pods(EACH, first, [silent], ("team-a",), "8", weigh)
+    assert after.used == {"dev-a": {GPU: 2}}
+    assert not differs(first, after)
+    assert count_pods(EACH, after, [], ("team-a",), "9", weigh).requesters == {}
+
+
+def test_who_a_pod_was_reserved_for_is_known_though_it_says_nothing() -> None:
+    """It dropped the name before anybody had counted it."""
+    reservations = {"x": Reservation("team-a", "x", "dev-a", {GPU: 2}), "y": RESERVED_FOR_NOBODY}
+    pods = [HeldPod(uid, "team-a", uid, None, {GPU: 2}) for uid in "xy"]
+    after = count_pods(EACH, ledger(reservations=reservations), pods, ("team-a",), "7", weigh)
+    assert after.used == {"dev-a": {GPU: 2}, "unknown:team-a": {GPU: 2}}
+    assert after.requesters == {"x": "dev-a"}
+
+
+def test_excess_is_of_whom_the_ledger_remembers() -> None:
+    """What is told of a pod agrees with how it is counted."""
+    have = count_pods(
+        EACH,
+        ledger(),
+        [HeldPod("x", "team-a", "x", "dev-a", {GPU: 3}, recalled=True)],
+        ("team-a",),
+        "7",
+        weigh,
+    )
+    (excess,) = excesses(EACH, have, [HeldPod("x", "team-a", "x", None, {GPU: 3})], weigh)
+    assert (excess.subject, excess.pods[0].name) == ("dev-a", "x")
+
+
+def test_the_memory_of_requesters_is_bounded() -> None:
+    """Those that are known already stay; only quotas that count by requester remember at all."""
+    known = {f"z{number}": "dev-a" for number in range(MOST_REQUESTERS)}
+    pods = [HeldPod(uid, "team-a", uid, "dev-a", {}, recalled=True) for uid in (*known, "a")]
+    assert count_pods(EACH, ledger(requesters=known), pods, ("team-a",), "7", weigh).requesters == known
+    assert count_pods(quota(), ledger(), pods, ("team-a",), "7", weigh).requesters == {}

@@ -22,6 +22,7 @@ class MemoryApi:
         self.revision = 10
         self.quotas: dict[str, dict[str, Any]] = {}
         self.pods: dict[str, str] = {}
+        self.namespaces: dict[str, dict[str, str]] = {}
         self.requests: list[tuple[str, str]] = []
         self.fail: Failure = lambda _, __: None
         self.after_write: Failure = lambda _, __: None
@@ -64,9 +65,10 @@ class MemoryApi:
         if failure is not None:
             raise failure
         if path == QUOTAS:
-            return self._answer({"metadata": {"resourceVersion": str(self.revision)}, "items": []})
+            items = list(self.quotas.values())
+            return self._answer({"metadata": {"resourceVersion": str(self.revision)}, "items": items})
         if path.startswith("/api/v1/namespaces/"):
-            return self._pod(path)
+            return self._pod(path) if "/pods/" in path else self._namespace(path)
         name = path.removeprefix(f"{QUOTAS}/").removesuffix("/status")
         if name not in self.quotas:
             raise ApiError(404, "NotFound")
@@ -91,12 +93,18 @@ class MemoryApi:
             raise ApiError(404, "NotFound")
         return self._answer({"metadata": {"uid": uid}})
 
+    def _namespace(self, path: str) -> Response:
+        labels = self.namespaces.get(path.removeprefix("/api/v1/namespaces/"))
+        if labels is None:
+            raise ApiError(404, "NotFound")
+        return self._answer({"metadata": {"labels": labels}})
+
     @staticmethod
     def _answer(content: Any) -> Response:
         return Response(200, {}, json.dumps(content).encode())
 
     async def get(self, path: str, kind: type[Any], *, query: Query | None = None) -> Any:
-        """Not used by quotas."""
+        """Reads one object."""
         return (await self.request("GET", path, query=query)).decode(kind)
 
     async def stream(

@@ -43,7 +43,7 @@ class FakeView:
     def __init__(self) -> None:
         self.changed = asyncio.Event()
         self.pods, self.quotas = Cache(), Cache()
-        self.new_namespaces: set[str] = set()
+        self.births: dict[str, float] = {}
         self.deleted: set[str] = set()
         self.missing: str | None = None
 

@@ -13,7 +13,7 @@ import requests
 from sandbox.api import Reply
 from sandbox.balancer import Backend
 from sandbox.deadline import monotonic, wait
-from sandbox.faults import Fault
+from sandbox.faults import Fault, FaultProxy
 from tests.quota.conftest import GPU, QUOTAS, RESERVATION_SECONDS, pod
 
 if TYPE_CHECKING:
@@ -38,15 +38,20 @@ def create(site: QuotaSite, namespace: str, name: str, gpus: int = 1, *, dry_run
     return site.sandbox.api().raw("POST", f"/api/v1/namespaces/{namespace}/pods{query}", pod(name, gpus))
 
 
-def created(site: QuotaSite, namespace: str, name: str, gpus: int = 1) -> None:
-    """Creates a pod as clients do that come again when they are told to."""
+def told(site: QuotaSite, namespace: str, name: str, gpus: int = 1) -> Reply:
+    """Creates a pod as clients do that come again when they are told to; the answer that they get."""
 
-    def done() -> bool:
+    def answer() -> Reply | None:
         reply = create(site, namespace, name, gpus)
-        assert reply.status in (201, 429), reply.text
-        return reply.status == 201
+        return None if reply.status == 429 else reply
 
-    wait(done, 20, f"{name} is created", poll=0.2)
+    return wait(answer, 20, f"{name} is let in or refused", poll=0.2)
+
+
+def created(site: QuotaSite, namespace: str, name: str, gpus: int = 1) -> None:
+    """Creates a pod that fits."""
+    reply = told(site, namespace, name, gpus)
+    assert reply.status == 201, reply.text
 
 
 def delete(site: QuotaSite, namespace: str, name: str) -> None:
@@ -256,27 +261,73 @@ def test_a_replica_with_a_stale_cache_admits_nothing_too_much(running: QuotaSite
             running.start_keeper()
 
 
-def test_an_outage_delays_only_pods_under_a_quota(running: QuotaSite, make_namespace: Make) -> None:
-    """The webhook cannot reach the API server: others are let in at once, these are told to come again."""
-    under, free = make_namespace(), make_namespace()
-    running.make_quota("cut-off", [under])
+@pytest.fixture
+def behind_proxy(running: QuotaSite) -> Iterator[FaultProxy]:
+    """The one replica of the webhook reaches the API server by a proxy."""
     installation = running.installation
     with running.sandbox.api_proxy() as proxy:
         installation.stop_webhooks(seconds=3)
-        cut_off = running.sandbox.kubeconfig("webhook", proxy.url)
-        installation.start_webhooks(1, ["--drain=1s", f"--kubeconfig={cut_off}"])
-        try:
-            assert create(running, free, "before").status == 201
-            proxy.fault = Fault("hang")
-            begun = monotonic()
-            assert create(running, free, "now").status == 201
-            assert monotonic() - begun < 2
-            begun = monotonic()
-            later = create(running, under, "later")
-            assert (later.status, later.headers.get("Retry-After")) == (429, "1")
-            assert monotonic() - begun < 5
-        finally:
-            installation.stop_webhooks(seconds=3)
+        kubeconfig = running.sandbox.kubeconfig("webhook", proxy.url)
+        installation.start_webhooks(1, ["--drain=1s", f"--kubeconfig={kubeconfig}"])
+        yield proxy
+        installation.stop_webhooks(seconds=3)
+
+
+def test_an_outage_delays_others_only_when_a_quota_may_be_new(
+    running: QuotaSite, behind_proxy: FaultProxy, make_namespace: Make
+) -> None:
+    """The webhook cannot reach the API server: at first others are let in at once, later nobody is."""
+    under, free = make_namespace(), make_namespace()
+    running.make_quota("cut-off", [under])
+    created(running, free, "before")
+    behind_proxy.fault = Fault("hang")
+    begun = monotonic()
+    assert create(running, free, "now").status == 201
+    assert monotonic() - begun < 2
+    begun = monotonic()
+    later = create(running, under, "later")
+    assert (later.status, later.headers.get("Retry-After")) == (429, "1")
+    assert monotonic() - begun < 5
+    wait(lambda: create(running, free, "after", dry_run=True).status == 429, 10, "nobody can tell")
+    behind_proxy.fault = Fault()
+    created(running, free, "after")
+    created(running, under, "later")
+
+
+@pytest.mark.parametrize(
+    ("fault", "answers"),
+    [
+        pytest.param(Fault("hang", only=f"{QUOTAS}?watch"), True, id="its watch of quotas hangs"),
+        pytest.param(Fault("hang", only="/api/v1/namespaces?watch"), True, id="its watch of names hangs"),
+        pytest.param(Fault("hang", only=QUOTAS), False, id="it can read no quotas"),
+        pytest.param(Fault("reset"), False, id="it can read nothing"),
+    ],
+)
+def test_a_replica_that_is_cut_off_lets_nobody_past_a_new_quota(
+    running: QuotaSite, behind_proxy: FaultProxy, namespace: str, fault: Fault, answers: bool
+) -> None:
+    """Where it can still ask it knows the quota; where it cannot it lets nobody in."""
+    api, name = running.sandbox.api(), namespace[-40:].strip("-")
+    created(running, namespace, "before")
+    selector = {"matchLabels": {"quota": name}}
+    if "namespaces" in fault.only:
+        # The quota is known for long: what is new is the namespace's label.
+        running.make_quota(name, [], hard=3, namespaceSelector=selector)
+    behind_proxy.fault = fault
+    api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"quota": name}}})
+    if "namespaces" not in fault.only:
+        running.make_quota(name, [], hard=3, namespaceSelector=selector)
+    running.wait(lambda: namespace in running.status(name).get("namespaces", ()), "the namespace is counted")
+    ask = told if answers else create
+    statuses = [ask(running, namespace, f"p{index}").status for index in range(6)]
+    assert statuses == ([201, 201, 403, 403, 403, 403] if answers else [429] * 6)
+    assert running.used(name) == (3 if answers else 1)
+    behind_proxy.fault = Fault()
+    if not answers:
+        created(running, namespace, "q0")
+        created(running, namespace, "q1")
+    assert told(running, namespace, "more").status == 403
+    assert running.used(name) == 3
 
 
 def test_a_forged_review_holds_nothing_for_long(running: QuotaSite, namespace: str) -> None:

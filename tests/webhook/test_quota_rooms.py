@@ -21,10 +21,9 @@ class Shelf(QuotaBook):
     """The quotas of an API server in memory."""
 
     def __init__(self, api: MemoryApi) -> None:
-        self._cache = self
         self._api = api
 
-    def values(self) -> list[StoredQuota]:
+    def all(self) -> list[StoredQuota]:
         """All of them."""
         return [read_stored(self._api.raw(name)) for name in self._api.quotas]
 

@@ -19,7 +19,7 @@ from webhook.answers import Allowed, Denied
 from webhook.decision import Decision
 from webhook.quota_metrics import QuotaMetrics
 from webhook.quota_stage import QuotaStage
-from webhook.quotas import QuotaBook
+from webhook.quotas import Labels, QuotaBook
 from webhook.reservations import Desk, Desks
 from webhook.validation import validate
 
@@ -36,21 +36,29 @@ class Counter(QuotaBook):
     def __init__(self, api: MemoryApi) -> None:
         self._api = api
         self.known = True
-        self._cache = self
+        self.silence: str | None = None
+        self.labels: Labels = {}
 
     @property
     def synced(self) -> bool:
         """Whether quotas have been read."""
         return self.known
 
-    def values(self) -> list[StoredQuota]:
+    async def heard(self, namespace: str) -> Labels | None:  # noqa: ARG002 - one namespace
+        """The labels of the namespace, unless nothing can be read."""
+        return None if self.silence else self.labels
+
+    def unheard(self) -> str | None:
+        """What is told of a silence."""
+        return self.silence
+
+    def all(self) -> list[StoredQuota]:
         """All quotas."""
         return [read_stored(self._api.raw(name)) for name in self._api.quotas]
 
-    def get(self, name: str, second: str = "") -> StoredQuota | None:
+    def get(self, name: str) -> StoredQuota | None:
         """One quota."""
-        wanted = second or name
-        return read_stored(self._api.raw(wanted)) if wanted in self._api.quotas else None
+        return read_stored(self._api.raw(name)) if name in self._api.quotas else None
 
 
 class Hall:
@@ -247,6 +255,43 @@ async def test_quotas_that_are_not_read_yet_refuse_nobody_for_ever(hall: Hall, g
     assert (await hall.refusal(gpu_pod())).code == 429
 
 
+async def test_who_cannot_tell_lets_nobody_past_a_quota_that_may_be_new(hall: Hall, gpu_pod: Make) -> None:
+    """Also where no quota is known: there may be one by now."""
+    hall.book.silence = "GPUQuotas could not be read for 9 s"
+    refusal = await hall.refusal(gpu_pod())
+    assert (refusal.code, refusal.retry_after_seconds) == (429, 1)
+    assert "GPUQuotas cannot be read at present" in refusal.message
+    assert hall.api.requests == []
+
+
+@pytest.mark.parametrize(
+    ("profile", "labels"),
+    [
+        pytest.param(Profile.OBSERVE, {}, id="a profile that only observes"),
+        pytest.param(Profile.WARN, {}, id="a profile that only warns"),
+        pytest.param(Profile.ENFORCE, {"gpu-tenure.io/enforcement": "dry-run"}, id="a dry-run namespace"),
+    ],
+)
+async def test_where_nothing_is_refused_a_silence_is_only_told(
+    hall: Hall, gpu_pod: Make, profile: Profile, labels: dict[str, str]
+) -> None:
+    """The pod is let in, at once."""
+    hall.door.profile, hall.door.namespace_labels = profile, labels
+    hall.book.silence = "GPUQuotas could not be read for 9 s"
+    decision = await hall.decide(gpu_pod())
+    assert decision.allowed
+    assert any("would have to wait: GPUQuotas could not be read for 9 s" in one for one in decision.warnings)
+
+
+async def test_labels_that_the_watch_did_not_bring_count(hall: Hall, gpu_pod: Make) -> None:
+    """The namespace was put under the quota while the watch of namespaces hung."""
+    hall.api.add_quota(used={"*": {GPU: 8}}, namespaces=[])
+    hall.api.quotas["q"]["spec"]["namespaceSelector"] = {"matchLabels": {"team": "a"}}
+    assert (await hall.decide(gpu_pod())).answer == Allowed()
+    hall.book.labels = {"team": "a"}
+    assert "has not counted namespace team-a" in (await hall.refusal(gpu_pod())).message
+
+
 async def test_a_quota_that_cannot_be_read_is_named(hall: Hall, gpu_pod: Make) -> None:
     """Ignoring it would let everything pass."""
     hall.api.add_quota()
@@ -278,3 +323,23 @@ async def test_the_class_is_still_decided(hall: Hall, gpu_pod: Make) -> None:
     hall.api.add_quota(hard=0)
     decision = await hall.decide(gpu_pod())
     assert (decision.pod_class, decision.outcome.value) == (PodClass.BATCH, "Refused")
+
+
+async def test_a_pod_that_names_slices_without_end_reserves_under_few_names(
+    hall: Hall, gpu_pod: Make
+) -> None:
+    """A ledger stays small enough to be written, and what the quota limits by name is kept by name."""
+    hall.api.add_quota(hard=10_000)
+    named = "nvidia.com/mig-3g.77gb"
+    hall.api.quotas["q"]["spec"]["hard"][named] = "5"
+    many = gpu_pod()
+    limits = {f"nvidia.com/mig-{number % 7 + 1}g.{number}gb": "1" for number in range(2000)}
+    many["spec"]["containers"][0]["resources"] = {"limits": {**limits, named: "2"}}
+    assert (await hall.decide(many)).answer == Allowed()
+    counts = hall.api.status()["reservations"]["u1"]["counts"]
+    assert len(counts) <= 3
+    assert counts[named] == 2
+    assert sum(counts.values()) == len({*limits, named}) + 1
+    more = gpu_pod("u2")
+    more["spec"]["containers"][0]["resources"] = {"limits": {named: "4"}}
+    assert f"GPUQuota q has 2 of 5 {named} in use" in (await hall.refusal(more)).message
