@@ -117,8 +117,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "/reaper/alertmanager/urls/0",
     ),
     "a label that is none": (
-        {"reaper": {"alertmanager": {"labels": {"a-b": "c"}}}},
-        "/reaper/alertmanager/labels",
+        {"reaper": {"alertmanager": {"labels": {"a": "b,c"}}}},
+        "/reaper/alertmanager/labels/a",
     ),
     "rules of an unknown kind": ({"rules": {"kind": "Rule"}}, "/rules/kind"),
     "a reservation without a unit": ({"quota": {"reservation": "75"}}, "/quota/reservation"),

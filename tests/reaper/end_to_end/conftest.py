@@ -184,11 +184,11 @@ class Running:
     def __init__(self, sandbox: Sandbox, name: str, url: str) -> None:
         self._sandbox = sandbox
         self._name = name
-        self._url = url
+        self.url = url
 
     def value(self, metric: str, **labels: str) -> float:
         """Gives a value of its metrics; 0 if there is none."""
-        text = requests.get(f"{self._url}/metrics", timeout=5).text
+        text = requests.get(f"{self.url}/metrics", timeout=5).text
         wanted = "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}" if labels else ""
         found = re.search(rf"^{re.escape(metric + wanted)} (\S+)$", text, re.MULTILINE)
         return float(found.group(1)) if found else 0.0
@@ -245,7 +245,7 @@ def gpu_tenure(reaping: Installation) -> Callable[..., subprocess.CompletedProce
 
 
 @pytest.fixture
-def reap_once(reaping: Installation) -> Callable[[], int]:
+def reap_once(reaping: Installation) -> Callable[..., int]:
     """Runs `gpu-tenure reaper --once` with the reaper's own rights; gives its exit code."""
     kubeconfig = str(reaping.sandbox.kubeconfig("reaper"))
     own = (
@@ -254,9 +254,9 @@ def reap_once(reaping: Installation) -> Callable[[], int]:
         f"--prometheus-url={reaping.sandbox.prometheus_url}",
     )
 
-    def run() -> int:
+    def run(*args: str) -> int:
         argv = [sys.executable, "-m", "cli", "reaper", "--once", "--profile=enforce", "--no-dry-run"]
-        return subprocess.run([*argv, *own, *SHORTENED], check=False, timeout=60).returncode
+        return subprocess.run([*argv, *own, *SHORTENED, *args], check=False, timeout=60).returncode
 
     return run
 

@@ -1,0 +1,204 @@
+"""Alerts on the real parts: out to people by the example's routes, and from a rule back to the reaper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from sandbox.history import write_history
+from sandbox.install import Installation
+from tests.reaper.end_to_end.sinks import LOOPBACK, Mail, Slack
+
+EXAMPLES = Path(__file__).parents[3] / "manifests" / "examples" / "alertmanager"
+GRACE = {
+    "labels": {"gpu-tenure.io/idle-grace": "10s"},
+    "annotations": {
+        "gpu-tenure.io/asked": "idle-grace",
+        "gpu-tenure.io/requested-by": "ana@example.org",
+    },
+}
+
+
+class Routing:
+    """An Alertmanager with the example's routes, which may start late."""
+
+    def __init__(self, reaping: Installation, slack: Slack, mail: Mail) -> None:
+        self.sandbox = reaping.sandbox
+        self.slack, self.mail = slack, mail
+        self.port = self.sandbox.free_port()
+        self.url = f"http://{LOOPBACK}:{self.port}"
+        self.folder = self.sandbox.dir / f"alertmanager-{self.port}"
+        self.name = f"alertmanager-{self.port}"
+
+    def start(self) -> None:
+        """Starts it with addresses and times of the test in place of the example's; the rest stays."""
+        self.folder.mkdir(exist_ok=True)
+        config = yaml.safe_load((EXAMPLES / "alertmanager.yml").read_text())
+        config["global"] = {
+            "smtp_smarthost": self.mail.address,
+            "smtp_from": config["global"]["smtp_from"],
+            "smtp_require_tls": False,
+        }
+        for route in config["route"]["routes"]:
+            route |= {"group_wait": "200ms", "group_interval": "1s"}
+        for receiver in config["receivers"]:
+            for slack in receiver.get("slack_configs", ()):
+                del slack["api_url_file"]
+                slack["api_url"] = self.slack.url
+        (self.folder / "alertmanager.yml").write_text(yaml.safe_dump(config))
+        argv = [
+            self.sandbox.layout.binaries.path("alertmanager"),
+            f"--config.file={self.folder / 'alertmanager.yml'}",
+            f"--storage.path={self.folder}",
+            f"--web.listen-address={LOOPBACK}:{self.port}",
+            "--cluster.listen-address=",
+        ]
+        self.sandbox.spawn(self.name, argv, stop_seconds=0)
+
+    def firing(self, **labels: str) -> list[dict[str, Any]]:
+        """Gives the alerts that hold, with these labels."""
+        found = requests.get(f"{self.url}/api/v2/alerts", timeout=5).json()
+        return [one for one in found if labels.items() <= one["labels"].items()]
+
+    def wait(self, done: Callable[[], object], what: str) -> None:
+        """Waits for something."""
+        self.sandbox.api().wait(done, 30, what)
+
+
+@pytest.fixture
+def routing(reaping: Installation) -> Iterator[Routing]:
+    """Alertmanager, not yet started, with a Slack and a mail server."""
+    with Slack() as slack, Mail() as mail:
+        routing = Routing(reaping, slack, mail)
+        yield routing
+        if routing.sandbox.running(routing.name):
+            routing.sandbox.kill(routing.name)
+
+
+def test_people_hear_of_warning_halfway_and_action(
+    stage: Any, start_reaper: Callable[..., Any], routing: Routing
+) -> None:
+    """By Slack and by mail; an Alertmanager that comes late hears what still holds."""
+    stage.pod("notebook", **GRACE)
+    stage.history()
+    reaper = start_reaper(f"--alertmanager-urls={routing.url}", "--alert-labels=cluster=north")
+    stage.wait_warned("notebook")
+    reaper.wait_cycles(1)
+    assert reaper.value("gpu_tenure_reaper_alerts_total", result="sent") == 0
+    routing.start()
+    routing.wait(lambda: len(routing.slack.texts()) >= 2, "both halves of the grace are told")
+    stage.wait_gone("notebook")
+    routing.wait(
+        lambda: any("GPUTenureReclaimed" in text for text in routing.slack.texts()), "the eviction is told"
+    )
+    warnings = [text for text in routing.slack.texts() if "GPUTenureIdleWarning" in text]
+    assert len(warnings) == 2
+    for text in warnings:
+        assert f"{stage.namespace}/notebook" in text
+        assert "Will be evicted at" in text
+        assert f"kubectl annotate pod notebook -n {stage.namespace}" in text
+        assert "Ask in gpu-help." in text
+    routing.wait(lambda: len(routing.mail.mails) >= 3, "the mails are there")
+    assert {tuple(to) for to, _ in routing.mail.mails} == {("ana@example.org",)}
+    assert any("Subject: GPUTenureReclaimed" in mail for _, mail in routing.mail.mails)
+    routing.wait(lambda: not routing.firing(alertname="GPUTenureIdleWarning"), "the warning is over")
+    (happened,) = routing.firing(alertname="GPUTenureReclaimed")
+    assert happened["labels"]["cluster"] == "north"
+    assert happened["labels"]["action"] == "evict"
+
+
+def test_a_single_run_tells_alertmanager_before_it_ends(
+    stage: Any, reap_once: Callable[..., int], routing: Routing
+) -> None:
+    """The first run sees, the second warns and says so, and a later one takes and says so."""
+    routing.start()
+    stage.pod("notebook")
+    stage.history()
+    url = f"--alertmanager-urls={routing.url}"
+    assert reap_once(url) == 0
+    assert not routing.firing()
+    assert reap_once(url) == 0
+    (warned,) = routing.firing(alertname="GPUTenureIdleWarning")
+    assert (warned["labels"]["namespace"], warned["labels"]["pod"]) == (stage.namespace, "notebook")
+    routing.wait(lambda: reap_once(url) == 0 and stage.find("notebook") is None, "a later run evicts")
+    assert routing.firing(alertname="GPUTenureReclaimed", namespace=stage.namespace)
+
+
+class Hints:
+    """The way from a rule of the chart to the reaper: Prometheus and Alertmanager of the sandbox."""
+
+    def __init__(self, reaping: Installation, token_file: Path) -> None:
+        self.sandbox = reaping.sandbox
+        self.token_file = token_file
+        self.argument = f"--receiver-token-file={token_file}"
+
+    def rules(self) -> str:
+        """Writes the rules that the chart renders; gives the file."""
+        chart = str(EXAMPLES.parents[1] / "chart")
+        only = ("--set=rules.kind=PrometheusRule", "--show-only=templates/rules/rules.yaml")
+        rendered = self.sandbox.helm("template", "gpu-tenure", chart, *only).stdout
+        path = self.token_file.with_name("rules.yaml")
+        path.write_text(yaml.safe_dump(yaml.safe_load(rendered)["spec"]))
+        return str(path)
+
+    def connect(self, url: str) -> None:
+        """Has Prometheus evaluate the rules, and Alertmanager route them by the example's route."""
+        config = yaml.safe_load((EXAMPLES / "alertmanager.yml").read_text())
+        route = config["route"]["routes"][0] | {"group_wait": "200ms", "group_interval": "1s"}
+        (receiver,) = (one for one in config["receivers"] if one["name"] == route["receiver"])
+        (webhook,) = receiver["webhook_configs"]
+        webhook["url"] = f"{url}/alerts"
+        webhook["http_config"]["authorization"]["credentials_file"] = str(self.token_file)
+        routes = {"receiver": "nobody", "routes": [route]}
+        text = yaml.safe_dump({"route": routes, "receivers": [{"name": "nobody"}, receiver]})
+        (self.sandbox.dir / "alertmanager.yml").write_text(text)
+        requests.post(f"{self.sandbox.alertmanager_url}/-/reload", timeout=30).raise_for_status()
+        self.sandbox.configure_prometheus(rule_files=[self.rules()])
+
+    def disconnect(self) -> None:
+        """Puts Prometheus and Alertmanager back."""
+        self.sandbox.configure_prometheus(rule_files=[])
+        self.sandbox.configure_alertmanager("")
+
+
+@pytest.fixture
+def hints(reaping: Installation, tmp_path: Path) -> Iterator[Hints]:
+    """The way from a rule to the reaper, not yet connected."""
+    token = tmp_path / "token"
+    token.write_text("hint-token")
+    hints = Hints(reaping, token)
+    yield hints
+    hints.disconnect()
+
+
+def test_a_rule_leads_to_an_eviction(stage: Any, start_reaper: Callable[..., Any], hints: Hints) -> None:
+    """Rule, Prometheus, Alertmanager, receiver, warning and, after the grace, the eviction."""
+    reaper = start_reaper(hints.argument, "--cycle=60s", "--idle-verdicts=1")
+    reaper.wait_cycles(1)
+    hints.connect(reaper.url)
+    stage.pod("notebook", annotations={"sandbox.gpu-tenure.io/started-ago": "70m"})
+    write_history(stage.sandbox, minutes=62, namespaces=[stage.namespace])
+    stage.wait_warned("notebook")
+    # No cycle was due by itself: the alert has brought it.
+    assert reaper.value("gpu_tenure_reaper_hints_total", result="looked") >= 1
+    assert reaper.value("gpu_tenure_reaper_cycles_total", result="complete") == 2
+    found = stage.find("notebook")
+    assert found is not None
+    assert "deletionTimestamp" not in found["metadata"]
+    requests.post(
+        f"{reaper.url}/alerts",
+        json={"version": "4", "alerts": [_alert(stage.namespace, "notebook")]},
+        headers={"Authorization": "Bearer hint-token"},
+        timeout=5,
+    ).raise_for_status()
+    stage.wait_gone("notebook", seconds=40)
+
+
+def _alert(namespace: str, pod: str) -> dict[str, Any]:
+    labels = {"alertname": "LowGPUUsagePodDetected", "podnamespace": namespace, "podname": pod}
+    return {"status": "firing", "labels": labels}
