@@ -278,7 +278,7 @@ def asking(release: Release, recorder: Recorder, sandbox: Sandbox) -> Callable[.
         return sandbox.api().raw("POST", path, probe).status == 201 and len(recorder.asked) == 2
 
     def install(**values: Any) -> Asked:
-        bundle = {"caBundle": base64.b64encode(recorder.ca).decode()}
+        bundle = {"source": "secret", "caBundle": base64.b64encode(recorder.ca).decode()}
         release.set(profile="enforce", webhook={"url": recorder.url}, tls=bundle, **values)
         sandbox.api().wait(called, 20, "both configurations call the recorder")
         recorder.asked.clear()

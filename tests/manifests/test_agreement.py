@@ -109,7 +109,7 @@ def test_many_rows_stay_within_the_cost_limit(
     rows = [{"pattern": rf"example\.com/[a-z0-9.-]+-{number:02d}", "unit": "device"} for number in range(16)]
     asked = asking(gpuResources=rows)
     amounts = {f"example.org/{'a' * 61}{number}": "1" for number in range(8)}
-    each = [{"name": f"c{n}", "image": "i", "resources": {"limits": amounts}} for n in range(100)]
+    each = [{"name": f"c{n}", "image": "i", "resources": {"limits": amounts}} for n in range(62)]
     inits = [{**one, "name": f"i-{one['name']}"} for one in each]
     body = {"metadata": {"generateName": "p-"}, "spec": {"containers": each, "initContainers": inits}}
     reply = create(body)

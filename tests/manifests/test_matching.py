@@ -68,16 +68,32 @@ GPU_PODS: dict[str, dict[str, Any]] = {
     "in the last of many containers": pod(
         None,
         containers=[
-            *({"name": f"c{number}", "image": "i"} for number in range(99)),
+            *({"name": f"c{number}", "image": "i"} for number in range(499)),
             {"name": "last", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}},
         ],
     ),
     "beside other resources": pod({"limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}}),
     "none of it (zero devices)": pod({"limits": {"nvidia.com/gpu": "0"}}),
     "one container too many to be read": pod(
-        None, containers=[{"name": f"c{number}", "image": "i"} for number in range(101)]
+        None, containers=[{"name": f"c{number}", "image": "i"} for number in range(501)]
     ),
-    "hidden behind very many names": pod({"limits": {f"example.com/r{number}": "1" for number in range(9)}}),
+    "a name too many in a container to be read": pod(
+        {"limits": {f"example.com/r{number}": "1" for number in range(65)}}
+    ),
+    "the last of the most names that are read": pod(
+        {
+            "limits": dict.fromkeys(
+                [*(f"example.com/r{number}" for number in range(63)), "nvidia.com/gpu"], "1"
+            )
+        }
+    ),
+    "a vendor's name too many in all": pod(
+        None,
+        containers=[
+            {"name": f"c{number}", "image": "i", "resources": {"limits": {f"a.example/{number}": "1"}}}
+            for number in range(501)
+        ],
+    ),
 }
 
 
@@ -174,7 +190,12 @@ ALMOST = {
 LARGE = {
     "100 containers, 1,000 variables": big(100, 1_000),
     "ten times the variables": big(100, 10_000),
-    **{f"the most that is read: {what}": big(100, 100, names) for what, names in ALMOST.items()},
+    "the most containers that are read": big(
+        500, 500, ("cpu", "memory", "ephemeral-storage", "a.example/fuse")
+    ),
+    "nine names of vendors in one": big(1, 1, [f"a.example/r{number}" for number in range(9)]),
+    **{f"the most that is read in few: {what}": big(62, 62, names) for what, names in ALMOST.items()},
+    **{f"the most that is read in many: {what}": big(500, 500, names[:1]) for what, names in ALMOST.items()},
 }
 
 

@@ -30,8 +30,9 @@ Whether pods ask for a GPU, or might: by a resource of a container or init conta
 by an annotation, or by claims, whose devices only the webhook can look up. Arguments: the root, and the expression that gives
 the object or template with `metadata` and `spec`.
 
-Lists and maps longer than any honest pod's match unread, so that neither the cost limit nor the API server's time depends on
-what somebody sends. A name in requests that stands in limits too is tried once.
+More than any honest pod has matches unread, so that neither the cost limit nor the API server's time depends on what somebody
+sends: lists and maps are counted before they are read, and then names of vendors, for only those are expensive to try. A name in
+requests that stands in limits too is tried once.
 */}}
 {{- define "gpu-tenure.cel.isGPU" -}}
 {{- if kindIs "string" . }}{{ fail "gpu-tenure.cel.isGPU takes (list $ EXPRESSION), where EXPRESSION has metadata and spec" }}{{ end -}}
@@ -41,10 +42,18 @@ what somebody sends. A name in requests that stands in limits too is tried once.
 {{- $all := printf "dyn({\"resources\": %s.?spec.?resources.orValue({})})" $pod -}}
 {{- $overhead := printf "dyn({\"resources\": {\"limits\": %s.?spec.?overhead.orValue({})}})" $pod -}}
 [{{ $pod }}.?spec.?containers, {{ $pod }}.?spec.?initContainers, optional.of(dyn([{{ $all }}, {{ $overhead }}]))].exists(containers,
-  optional.ofNonZeroValue(containers.orValue([])).hasValue() && (containers.value().size() > 100 ||
+  optional.ofNonZeroValue(containers.orValue([])).hasValue() && (containers.value().size() > 500 ||
+    containers.value().exists(container, container.?resources.?limits.orValue({}).size() > 64 ||
+      container.?resources.?requests.orValue({}).size() > 64) ||
+    containers.value().map(container, container.?resources.?limits.orValue({}).size() +
+      container.?resources.?requests.orValue({}).size()).sum() > 4000 ||
+    containers.value().map(container,
+      container.?resources.?limits.orValue({}).filter(name, name.contains('/')).size() +
+      container.?resources.?requests.orValue({}).filter(name, name.contains('/') &&
+        !(name in container.?resources.?limits.orValue({}))).size()).sum() > 500 ||
     containers.value().exists(container, [[container.?resources.?limits.orValue({}), dyn({})],
         [container.?resources.?requests.orValue({}), container.?resources.?limits.orValue({})]].exists(amounts,
-      amounts[0].size() > 8 || amounts[0].exists(name, !(name in amounts[1]) && (
+      amounts[0].exists(name, !(name in amounts[1]) && (
         {{- $name | nindent 8 }})))))) ||
 {{- range include "gpu-tenure.gpuAnnotations" $root | fromJsonArray }}
 {{ $pod }}.?metadata.?annotations[?{{ . | quote }}].hasValue() ||
