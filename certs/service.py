@@ -21,6 +21,7 @@ from runtime.kube import ApiError, ApiUnreachable, KubePort
 from runtime.lease import Elector
 from runtime.lifecycle import run_together
 from runtime.ops import OpsServer
+from runtime.scrapers import guard_of
 
 LEASE = "gpu-tenure-certs"
 STALLED_SECONDS = 300.0
@@ -118,6 +119,7 @@ async def run_service(
     """Runs a replica with its ops server until told to stop."""
     service = Service(client, settings, clock, identity)
     ready, alive = {"certificates": service.not_ready}, {"rounds": service.stalled}
-    async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, alive=alive):
+    guard = guard_of(client, clock, protect=settings.protect_metrics)
+    async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, alive=alive, guard=guard):
         log.info("certificates are watched", identity=identity)
         await run_together(stop, {}, {"lead": service.run()})

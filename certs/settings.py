@@ -19,6 +19,7 @@ from runtime.component import (
     LogLevel,
     OpsHost,
     Port,
+    ProtectMetrics,
 )
 from runtime.settings import Names, Seconds, Settings
 
@@ -69,6 +70,7 @@ class CertsSettings(Settings):
     context: Context = None
     ops_host: OpsHost = "0.0.0.0"
     ops_port: Port = 9443
+    protect_metrics: ProtectMetrics = False
     log_format: LogFormat = "auto"
     log_level: LogLevel = "info"
     identity: Identity = None

@@ -47,6 +47,7 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     from runtime.kube import KubeClient
     from runtime.lifecycle import run_together
     from runtime.ops import OpsServer
+    from runtime.scrapers import guard_of
     from webhook.app import Admission, Webhook, keep_certificate
     from webhook.metrics import WebhookMetrics
     from webhook.quota_metrics import QuotaMetrics
@@ -94,7 +95,8 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
             background["quotas"] = book.run()
         if certificate is not None:
             background["certificate"] = keep_certificate(certificate)
-        async with OpsServer(settings.ops_host, settings.ops_port, ready=ready):
+        guard = guard_of(client, clock, protect=settings.protect_metrics)
+        async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, guard=guard):
             serving = process.serve(settings.host, settings.port, certificate, stop, settings.drain)
             await run_together(stop, {"server": serving}, background, grace_seconds=settings.drain + 10)
     return 0

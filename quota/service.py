@@ -24,6 +24,7 @@ from runtime.kube import KubePort
 from runtime.lease import Elector
 from runtime.lifecycle import run_together
 from runtime.ops import OpsServer
+from runtime.scrapers import guard_of
 
 CONTROLLER = "gpu-tenure.io/quota"
 LEASE = "gpu-tenure-quota"
@@ -97,6 +98,7 @@ async def run_service(
     """Runs a replica with its ops server until told to stop."""
     service = Service(client, settings, clock, identity)
     ready, alive = {"caches": service.not_ready}, {"rounds": service.stalled}
-    async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, alive=alive):
+    guard = guard_of(client, clock, protect=settings.protect_metrics)
+    async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, alive=alive, guard=guard):
         log.info("quota keeper started", identity=identity)
         await run_together(stop, {}, {"lead": service.run()})

@@ -17,6 +17,7 @@ from runtime.component import (
     LogLevel,
     OpsHost,
     Port,
+    ProtectMetrics,
 )
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows
 from runtime.settings import Seconds, Settings
@@ -43,6 +44,7 @@ class QuotaSettings(Settings):
     context: Context = None
     ops_host: OpsHost = "0.0.0.0"
     ops_port: Port = 9443
+    protect_metrics: ProtectMetrics = False
     log_format: LogFormat = "auto"
     log_level: LogLevel = "info"
     lease_namespace: LeaseNamespace = OWN_NAMESPACE

@@ -25,6 +25,7 @@ from runtime.kube import KubePort
 from runtime.lease import Elector
 from runtime.lifecycle import run_together
 from runtime.ops import OpsServer
+from runtime.scrapers import guard_of
 
 log = structlog.get_logger(__name__)
 
@@ -121,7 +122,9 @@ async def run_loop(
     ready, alive = {"caches": service.world.unready}, {"cycles": service.health.stalled}
     token = settings.receiver_token_file
     posts = {"/alerts": Receiver(token, service.look).handle} if token else {}
-    async with OpsServer(settings.ops_host, settings.ops_port, ready=ready, alive=alive, posts=posts):
+    guard = guard_of(client, clock, protect=settings.protect_metrics)
+    host, port = settings.ops_host, settings.ops_port
+    async with OpsServer(host, port, ready=ready, alive=alive, posts=posts, guard=guard):
         chosen = {"profile": settings.profile.value, "dry_run": settings.dry_run}
         log.info("reaper started", **chosen, cycle_seconds=settings.cycle, identity=identity)
         background = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
@@ -19,6 +19,7 @@ from reaper.clocks import EARLY_SECONDS, TOLERANCE_SECONDS
 from reaper.criteria import JudgeSettings
 from reaper.logs import check_template
 from reaper.prometheus import PrometheusOptions
+from reaper.source_rows import parse_sources
 from runtime.component import (
     Context,
     ExcludedNamespaces,
@@ -30,6 +31,7 @@ from runtime.component import (
     LogLevel,
     OpsHost,
     Port,
+    ProtectMetrics,
     TrustedControllers,
 )
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
@@ -45,8 +47,17 @@ def _parsed(value: object) -> object:
         raise ValueError("must be a JSON object") from error
 
 
+def _checked_sources(rows: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    """Refuses rows that make no table, where the setting is named."""
+    parse_sources(rows)
+    return rows
+
+
 TextMap = Annotated[dict[str, str], BeforeValidator(_parsed)]
 NumberMap = Annotated[dict[str, float], BeforeValidator(_parsed)]
+SourceRows = Annotated[
+    tuple[dict[str, Any], ...], BeforeValidator(_parsed), AfterValidator(_checked_sources)
+]
 ENV_PREFIX = "GPU_TENURE_REAPER_"
 _JUDGE = JudgeSettings()
 
@@ -82,6 +93,11 @@ class ReaperSettings(ActingSettings, AlertSettings):
         {},
         description="Scrape interval in seconds by source, where the data do not tell",
         examples=['{"dcgm": 15}'],
+    )
+    sources: SourceRows = Field(
+        (),
+        description="Further exporters, and changes to built-in ones (docs/sources.md), as JSON",
+        examples=['[{"name": "amd", "like": "amd", "metricPrefix": "lab_"}]'],
     )
     coverage: float = Field(
         defaults.COVERAGE, ge=0.5, le=1, description="Share of a window's samples that a verdict needs"
@@ -129,6 +145,7 @@ class ReaperSettings(ActingSettings, AlertSettings):
     context: Context = None
     ops_host: OpsHost = "0.0.0.0"
     ops_port: Port = 9443
+    protect_metrics: ProtectMetrics = False
     log_format: LogFormat = "auto"
     log_level: LogLevel = "info"
     lease_namespace: LeaseNamespace = OWN_NAMESPACE
@@ -195,6 +212,7 @@ class ReaperSettings(ActingSettings, AlertSettings):
             fresh_scrapes=self.fresh_scrapes,
             fresh_seconds=self.fresh,
             intervals=self.scrape_intervals,
+            sources=parse_sources(self.sources),
             history=self.history,
             matchers=self.matchers,
             limit_seconds=self.observe_limit,

@@ -25,6 +25,10 @@ Port = Annotated[
 ]
 """The port of the address that is named right before."""
 
+ProtectMetrics = Annotated[
+    bool,
+    Field(description="/metrics only for those whom the API server lets get it; needs two rights of our own"),
+]
 LogFormat = Annotated[
     Literal["auto", "json", "console"],
     Field(description="auto is readable on a terminal and JSON elsewhere", examples=["json"]),

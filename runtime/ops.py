@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import Self
 
 import structlog
@@ -16,6 +17,9 @@ Check = Callable[[], str | None]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 """Answers requests that are sent to this port; it reads their bodies itself, and bounds them."""
 
+Guard = Callable[[str], Awaitable[HTTPStatus]]
+"""Judges the Authorization header of whoever wants to read metrics; anything but 200 is the answer."""
+
 KEEPALIVE_SECONDS = 120.0
 SHUTDOWN_SECONDS = 5.0
 log = structlog.get_logger(__name__)
@@ -25,8 +29,8 @@ class OpsServer:
     """Answers the kubelet and Prometheus on a port of its own.
 
     `ready` and `alive` are named checks; /readyz and /healthz answer 503 with the sentences that they return.
-    `posts` are further paths that are POSTed to. Port 0 takes a free one; the attribute `port` holds the real
-    one after `start`.
+    `posts` are further paths that are POSTed to. `guard` says who may read /metrics; without one everybody
+    may. Port 0 takes a free one; the attribute `port` holds the real one after `start`.
     """
 
     def __init__(
@@ -37,6 +41,7 @@ class OpsServer:
         ready: Mapping[str, Check] | None = None,
         alive: Mapping[str, Check] | None = None,
         posts: Mapping[str, Handler] | None = None,
+        guard: Guard | None = None,
         registry: CollectorRegistry = REGISTRY,
     ) -> None:
         self.host = host
@@ -44,6 +49,7 @@ class OpsServer:
         self._ready = dict(ready or {})
         self._alive = dict(alive or {})
         self._posts = dict(posts or {})
+        self._guard = guard
         self._registry = registry
         self._runner: web.AppRunner | None = None
 
@@ -93,6 +99,10 @@ class OpsServer:
         return _answer(self.problems())
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        if self._guard is not None:
+            status = await self._guard(request.headers.get("Authorization", ""))
+            if status is not HTTPStatus.OK:
+                return web.Response(status=status, text=f"{status.phrase}\n")
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         response = web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
         response.enable_compression()

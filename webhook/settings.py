@@ -23,6 +23,7 @@ from runtime.component import (
     LogLevel,
     OpsHost,
     Port,
+    ProtectMetrics,
     TrustedControllers,
 )
 from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
@@ -66,6 +67,7 @@ class WebhookSettings(Settings):
     port: Port = Field(8443, examples=["8443"])
     ops_host: OpsHost = "0.0.0.0"
     ops_port: Port = 9443
+    protect_metrics: ProtectMetrics = False
     kubeconfig: Kubeconfig = None
     context: Context = None
     excluded_namespaces: ExcludedNamespaces = DEFAULT_EXCLUDED_NAMESPACES
