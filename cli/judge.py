@@ -72,6 +72,10 @@ Resources = Annotated[
         envvar=f"{PREFIX}GPU_RESOURCES", help="Further names of GPU resources, as the chart's; JSON."
     ),
 ]
+SourceFile = Annotated[
+    Path | None,
+    typer.Option(help="File with further exporters under `sources`, such as the reaper's settings."),
+]
 Headers = Annotated[list[str] | None, typer.Option(help="A further header.", metavar="X-Scope-OrgID=team")]
 
 
@@ -91,6 +95,7 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     ca_file: CaFile = None,
     header: Headers = None,
     gpu_resources: Resources = "",
+    source_file: SourceFile = None,
 ) -> None:
     """Say of every GPU pod whether it is idle, and how that is known. It never acts.
 
@@ -115,7 +120,8 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
         header or (),
         errors=errors,
     )
-    settings = judge_input.criteria(interval or (), matcher or (), history, errors)
+    sources = judge_input.sources(source_file, errors)
+    settings = judge_input.criteria(interval or (), matcher or (), history, sources, errors)
     policies = judge_input.policies(policy or (), errors)
     names = judge_input.table(gpu_resources, errors)
     candidates = judge_input.pods(pods, policies, names, errors)

@@ -15,9 +15,13 @@ from policy.resources import BUILT_IN_TABLE, ResourceTable
 from policy.selection import PolicySet
 from reaper.criteria import JudgeSettings
 from reaper.dossier import Given, given_terms
+from reaper.exporters import SOURCES
 from reaper.pods import GpuPod, gpu_pod
 from reaper.prometheus import PrometheusOptions
+from reaper.source_rows import PATH, parse_sources
+from reaper.sources import Source
 from runtime.clock import SystemClock
+from runtime.settings_file import read_file
 
 LIMIT_SECONDS = 300.0
 """All queries together; a person waits longer than a reaper's cycle may."""
@@ -67,7 +71,11 @@ def prometheus(  # noqa: PLR0913  one argument per flag
 
 
 def criteria(
-    intervals: Sequence[str], matchers: Sequence[str], history: str, errors: list[FieldError]
+    intervals: Sequence[str],
+    matchers: Sequence[str],
+    history: str,
+    sources: tuple[Source, ...],
+    errors: list[FieldError],
 ) -> JudgeSettings | None:
     """The numbers of judging; None if they are impossible."""
     spans = {
@@ -80,11 +88,27 @@ def criteria(
             matchers=_pairs("--matcher", matchers, errors),
             history=round(_seconds("--history", history, errors)),
             limit_seconds=LIMIT_SECONDS,
+            sources=sources,
         )
     except ValueError as error:
         field, _, said = str(error).partition(": ")
         errors.append(FieldError(f"--{field.removesuffix('s')}", said))
         return None
+
+
+def sources(path: Path | None, errors: list[FieldError]) -> tuple[Source, ...]:
+    """The built-in exporters with those that a file holds under `sources`, whatever else it holds."""
+    content, problems = read_file(path) if path is not None else ({}, [])
+    errors += problems
+    rows = content.get(PATH, [])
+    if not isinstance(rows, list) or (path is not None and not problems and not rows):
+        errors.append(FieldError("--source-file", f"{path} must hold a list of exporters under `{PATH}`"))
+        return SOURCES
+    try:
+        return parse_sources(rows)
+    except InvalidError as error:
+        errors += [FieldError(f"--source-file {path}: {one.path}", one.message) for one in error.errors]
+        return SOURCES
 
 
 def policies(paths: Sequence[Path], errors: list[FieldError]) -> PolicySet:

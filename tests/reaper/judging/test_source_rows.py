@@ -1,0 +1,281 @@
+"""Sources of the settings: read strictly, and judged like the built-in ones on a real Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+import yaml
+
+from policy.errors import InvalidError
+from policy.verdicts import Reason
+from reaper.criteria import JudgeSettings
+from reaper.exporters import AMD, GPU_IDLE, SOURCES
+from reaper.judge import judge
+from reaper.observation import Observation, observe
+from reaper.prometheus import HttpPrometheus, PrometheusOptions
+from reaper.settings import ENV_PREFIX, ReaperSettings
+from reaper.source_rows import parse_sources
+from reaper.sources import MIXED, Sharing
+from runtime.settings import load
+from tests.reaper.judging.cases import TERMS, Case
+from tests.reaper.judging.past import (
+    BUSY,
+    HOUR,
+    IDLE,
+    NOW,
+    Line,
+    Value,
+    dcgm,
+    gpu,
+    prometheus_of,
+    scraped,
+    steady,
+    workload,
+)
+
+PAGE = Path(__file__).parents[3] / "docs" / "sources.md"
+ACTIVITY = {"name": "lab_busy", "role": "activity", "principal": True}
+LAB: dict[str, Any] = {
+    "name": "lab",
+    "vendors": ["nvidia"],
+    "labels": {},
+    "device": ["uuid"],
+    "metrics": [ACTIVITY],
+}
+
+
+def example() -> list[dict[str, Any]]:
+    """The example of the documentation."""
+    block = PAGE.read_text().split("```yaml\n")[1].split("```")[0]
+    rows: list[dict[str, Any]] = yaml.safe_load(block)["sources"]
+    return rows
+
+
+def test_the_example_of_the_documentation_is_read() -> None:
+    """As a setting, in a file and as a variable, and by the tables alone."""
+    sources = {one.name: one for one in parse_sources(example())}
+    lab = sources["lab-exporter"]
+    assert MIXED in lab.forms
+    assert [(one.role.value, one.scale, one.highest) for one in lab.metrics] == [
+        ("activity", 100.0, pytest.approx(1.05)),
+        ("memory", 1.0, 1e14),
+    ]
+    assert {one.name for one in sources["amd"].metrics} == {f"lab_{one.name}" for one in AMD.metrics}
+    assert sources["amd"].rests
+    assert GPU_IDLE.name not in sources
+    settings = load(ReaperSettings, {"prometheus_url": "http://p:9090", "sources": example()}, environ={})
+    assert settings.judging().sources == tuple(sources.values())
+
+
+def test_without_rows_nothing_changes() -> None:
+    """The built-in tables are the default."""
+    assert parse_sources([]) is SOURCES
+    assert JudgeSettings().sources is SOURCES
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        pytest.param(["x"], "sources[0]: ", id="no map"),
+        pytest.param([{}], "sources[0]: object missing required field `name`", id="no name"),
+        pytest.param([{**LAB, "nmae": "x"}], "unknown field `nmae`", id="a field that is none"),
+        pytest.param([{**LAB, "name": "My Lab"}], "sources[0].name: must be a name", id="an odd name"),
+        pytest.param([LAB, LAB], "sources[1].name: must be given once", id="the same name twice"),
+        pytest.param(
+            [{**LAB, "like": "nvml"}], "sources[0].like: must be a built-in source", id="like nothing"
+        ),
+        pytest.param(
+            [{"name": "nvml", "enabled": False}],
+            "sources[0].name: must be a built-in source",
+            id="nothing to stop",
+        ),
+        pytest.param([{**LAB, "vendors": []}], "sources[0].vendors: must be a list", id="nobody's devices"),
+        pytest.param([{**LAB, "device": []}], "sources[0].device: must be a list", id="no device"),
+        pytest.param(
+            [{**LAB, "device": ["a-b"]}],
+            "sources[0].device[0]: must be the name of a label",
+            id="an odd label",
+        ),
+        pytest.param(
+            [{**LAB, "instance": 'x"'}], "sources[0].instance: must be the name", id="an odd instance"
+        ),
+        pytest.param(
+            [{**LAB, "labels": {"pod": "a b"}}], "sources[0].labels.pod: must be", id="an odd label of pods"
+        ),
+        pytest.param([{**LAB, "metrics": []}], "sources[0].metrics: must be a list", id="no metrics"),
+        pytest.param(
+            [{**LAB, "metricPrefix": "9"}], "sources[0].metricPrefix: must begin", id="an odd prefix"
+        ),
+        pytest.param(
+            [{**LAB, "sharing": "slice"}],
+            "sources[0].sharing: must be one of device, share",
+            id="odd sharing",
+        ),
+        pytest.param(
+            [{**LAB, "labels": None, "sharing": "share"}],
+            "sources[0].labels: must say",
+            id="shares of nobody",
+        ),
+        pytest.param(
+            [{**LAB, "labels": None, "metrics": [{"name": "x", "role": "holder"}]}],
+            "sources[0].labels: must say",
+            id="holders of no name",
+        ),
+        pytest.param(
+            [{**LAB, "metrics": [ACTIVITY, {**ACTIVITY, "name": "x{}"}]}],
+            "sources[0].metrics[1].name: must be the name of a metric",
+            id="an odd metric",
+        ),
+        pytest.param(
+            [{**LAB, "metrics": [{**ACTIVITY, "role": "busy"}]}],
+            "sources[0].metrics[0].role: must be one of activity, host",
+            id="an odd role",
+        ),
+        pytest.param(
+            [{**LAB, "metrics": [{**ACTIVITY, "scale": 0}]}],
+            "sources[0].metrics[0].scale: must be above 0",
+            id="no scale",
+        ),
+        pytest.param(
+            [{**LAB, "metrics": [{**ACTIVITY, "highest": -1}]}],
+            "sources[0].metrics[0].highest: must be above 0",
+            id="no possible value",
+        ),
+        pytest.param(
+            [{**LAB, "metrics": [{"name": "x", "role": "memory", "principal": True}]}],
+            "sources[0].metrics[0].principal: only activity and host",
+            id="memory proves nothing",
+        ),
+        pytest.param(
+            [{**LAB, "metrics": [{**ACTIVITY, "where": {"a b": "c"}}]}],
+            "sources[0].metrics[0].where: must map names",
+            id="an odd condition",
+        ),
+        pytest.param(
+            [{**LAB, "metrics": [{**ACTIVITY, "name": "DCGM_FI_DEV_GPU_UTIL"}]}],
+            "DCGM_FI_DEV_GPU_UTIL belongs to dcgm",
+            id="a metric of another",
+        ),
+        pytest.param(
+            [{**LAB, "metrics": [{**ACTIVITY, "name": f"x{n}"} for n in range(33)]}],
+            "sources[0].metrics: must be at most 32",
+            id="too many metrics",
+        ),
+        pytest.param([LAB] * 17, "sources: must be at most 16", id="too many sources"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(rows: Sequence[Any], said: str) -> None:
+    """Each error names the path, and what was expected."""
+    with pytest.raises(InvalidError) as caught:
+        parse_sources(rows)
+    assert said in str(caught.value)
+
+
+def test_everything_wrong_is_said_at_once() -> None:
+    """Not only the first."""
+    rows = [{**LAB, "name": "A", "device": []}, {**LAB, "name": "b", "vendors": []}]
+    with pytest.raises(InvalidError) as caught:
+        parse_sources(rows)
+    assert {error.path for error in caught.value.errors} >= {
+        "sources[0].name",
+        "sources[0].device",
+        "sources[1].vendors",
+    }
+
+
+def test_the_setting_names_itself() -> None:
+    """An error in the rows is one of the setting."""
+    flags = {"prometheus_url": "http://p:9090", "sources": '[{"name": "amd"}]'}
+    with pytest.raises(InvalidError, match=r"--sources: sources\[0\].vendors"):
+        load(ReaperSettings, flags, env_prefix=ENV_PREFIX, environ={})
+
+
+SHARES = {
+    "name": "lab-shares",
+    "vendors": ["nvidia"],
+    "sharing": Sharing.SHARE.value,
+    "labels": {"namespace": "ns", "pod": "workload", "container": "ctr"},
+    "device": ["uuid"],
+    "metrics": [{**ACTIVITY, "name": "lab_share_busy"}],
+}
+
+
+def lab(pod: str, value: Value) -> list[Line]:
+    """What the exporter of the example says."""
+    labels = scraped("lab", workload(pod), gpu_uuid=f"GPU-{pod}")
+    return [Line("lab_gpu_busy_ratio", labels, value)]
+
+
+def xpu(pod: str, value: Value) -> list[Line]:
+    """What xpumd says, and who holds the device by the example's second source."""
+    holder = scraped("lab", workload(pod), hw_id=f"xpu-{pod}")
+    return [
+        Line("lab_xpu_holder", holder, steady(1.0)),
+        Line(
+            "hw_gpu_utilization_ratio", {"job": "xpumd", "hw_id": f"xpu-{pod}", "hw_gpu_task": "all"}, value
+        ),
+    ]
+
+
+def amd(pod: str, value: Value) -> list[Line]:
+    """AMD's exporter with the prefix of the example."""
+    labels = scraped("amd", workload(pod), hostname=f"node-{pod}", gpu_id="0", gpu_partition_id="0")
+    return [Line("lab_gpu_gfx_activity", labels, value), Line("lab_gpu_package_power", labels, steady(100.0))]
+
+
+def cases() -> Iterator[Case]:
+    """What the example's sources tell."""
+    idle, busy = Reason.BELOW_THRESHOLD, Reason.ABOVE_THRESHOLD
+    yield Case("an exporter of one's own: idle", gpu("lab-idle"), lab("lab-idle", IDLE), idle)
+    yield Case("and busy", gpu("lab-busy"), lab("lab-busy", steady(0.9)), busy)
+    other = gpu("lab-other", resource="habana.ai/gaudi")
+    yield Case("of no other vendor's devices", other, lab("lab-other", IDLE), Reason.UNSUPPORTED_SOURCE)
+    resource = "gpu.intel.com/xe"
+    yield Case(
+        "an Intel device that is attributed: idle", gpu("xe", resource=resource), xpu("xe", IDLE), idle
+    )
+    lines = xpu("xe-busy", steady(0.5))
+    yield Case("and busy on any of its engines", gpu("xe-busy", resource=resource), lines, busy)
+    yield Case("another prefix: idle", gpu("pre", resource="amd.com/gpu"), amd("pre", IDLE), idle)
+    yield Case("and with one: busy", gpu("pre-busy", resource="amd.com/gpu"), amd("pre-busy", BUSY), busy)
+    labels = {"job": "gpu-idle", "gpu": "0", "uuid": "GPU-off"}
+    lines = [*dcgm("off", uuid="GPU-off"), Line("gpu_idle_device_utilization_percent", labels, BUSY)]
+    yield Case("a source that is switched off says nothing", gpu("off"), lines, idle)
+    share = {"ns": "team", "workload": "share", "ctr": "main", "uuid": "GPU-share", "job": "lab"}
+    pod = gpu("share", resource="nvidia.com/gpu.shared")
+    lines = [Line("lab_share_busy", share, IDLE)]
+    yield Case("shares need a last kernel and the card, too", pod, lines, Reason.NO_SERIES)
+
+
+CASES = list(cases())
+
+
+@pytest.fixture(scope="module")
+def settings() -> JudgeSettings:
+    """The example's sources and one of shares."""
+    return JudgeSettings(sources=parse_sources([*example(), SHARES]))
+
+
+@pytest.fixture(scope="module")
+def observation(tmp_path_factory: pytest.TempPathFactory, settings: JudgeSettings) -> Observation:
+    """What a real Prometheus tells of all cases."""
+    lines = [line for case in CASES for line in case.lines]
+    with prometheus_of(lines, tmp_path_factory.mktemp("lab")) as url:
+        adapter = HttpPrometheus(PrometheusOptions(url), monotonic)
+        try:
+            return asyncio.run(observe(adapter, [HOUR], NOW, settings))
+        finally:
+            adapter.close()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
+def test_sources_of_the_settings(case: Case, observation: Observation, settings: JudgeSettings) -> None:
+    """They are judged like the built-in ones."""
+    assert observation.problems == ()
+    found = judge(case.pod, TERMS, observation, NOW, settings)
+    assert (found.kind, found.reason) == (case.kind, case.reason), found
