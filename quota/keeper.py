@@ -126,11 +126,12 @@ class Keeper:
         due = self._rules.expiry.due(stored.name, stored.ledger.reservations)
         expired = await self._rules.expiry.never_came(stored.name, due) if due else set[str]()
         for _ in range(ATTEMPTS):
+            listed = await self._listed(stored)
             # From here to the write nothing waits but the write itself: pods and version belong together.
             pods, version = self._view.held_pods(), self._view.pods.resource_version
             if version is None:
                 return
-            after = self._counted(stored, pods, version, expired)
+            after = self._counted(stored, pods, version, listed, expired)
             if not differs(stored.ledger, after):
                 await self._reporter.counted(stored.quota, stored.ledger, pods)
                 return
@@ -148,12 +149,33 @@ class Keeper:
                 return
             stored = again
 
-    def _counted(self, stored: StoredQuota, pods: list[HeldPod], version: str, expired: set[str]) -> Ledger:
+    async def _listed(self, stored: StoredQuota) -> tuple[str, ...]:
+        """The namespaces to count; a new one only once all pods are seen that were let in before."""
+        view, counted = self._view, stored.ledger.namespaces
         now = self._clock.monotonic()
-        view, quota = self._view, stored.quota
-        listed = self._rules.coverage.namespaces(quota, stored.ledger, view.countable(), view.births, now)
-        gone = {*view.gone(), *expired} & stored.ledger.reservations.keys()
-        return count_pods(quota, stored.ledger, pods, listed, version, self._rules.weigh, gone)
+        listed = self._rules.coverage.namespaces(
+            stored.quota, stored.ledger, view.countable(), view.births, now
+        )
+        if set(listed) <= set(counted) or await self._sees_all():
+            return listed
+        return tuple(name for name in listed if name in counted)
+
+    async def _sees_all(self) -> bool:
+        """Whether the watch has brought every pod: a dead one cannot be told from a quiet one."""
+        listing = await self._view.pods.fresh_list()
+        known = {*(pod.uid for pod in self._view.pods.values()), *self._view.gone()}
+        return all(pod.uid in known for pod in listing.objects.values())
+
+    def _counted(
+        self,
+        stored: StoredQuota,
+        pods: list[HeldPod],
+        version: str,
+        listed: tuple[str, ...],
+        expired: set[str],
+    ) -> Ledger:
+        gone = {*self._view.gone(), *expired} & stored.ledger.reservations.keys()
+        return count_pods(stored.quota, stored.ledger, pods, listed, version, self._rules.weigh, gone)
 
     async def _may_write(self, ledger: Ledger, version: str) -> bool:
         """Whether the ledger may be counted from pods at `version`. Raises WentBackError."""

@@ -37,9 +37,10 @@ class Reporter:
         over: set[tuple[str, str]] = set()
         for excess in excesses(quota, ledger, pods, self._weigh):
             for pod in excess.pods[:MOST_EVENTS]:
-                over.add((quota.name, pod.uid))
-                if (quota.name, pod.uid) not in told:
+                key = (quota.name, pod.uid)
+                if key not in told and key not in over:
                     await self._tell(quota, excess, pod)
+                over.add(key)
         self._told = (self._told - told) | over
 
     async def _tell(self, quota: GPUQuota, excess: Excess, pod: HeldPod) -> None:

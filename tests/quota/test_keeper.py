@@ -17,6 +17,7 @@ from quota.expiry import Expiry
 from quota.keeper import Keeper, Rules, WentBackError
 from quota.report import Reporter
 from runtime.kube import ApiUnreachable
+from runtime.listing import Listing
 from runtime.quotas import StoredQuota, read_stored
 from tests.quota.memory import QUOTAS, MemoryApi
 from tests.runtime.conftest import FakeTime
@@ -31,6 +32,11 @@ class Cache:
     def __init__(self) -> None:
         self.resource_version: str | None = "10"
         self.held: list[Any] = []
+        self.unseen: list[Any] = []
+
+    async def fresh_list(self) -> Listing[Any]:
+        """What there really is."""
+        return Listing("10", {("", one.uid): one for one in (*self.held, *self.unseen)})
 
     def values(self) -> list[Any]:
         """Everything that is kept."""
@@ -187,6 +193,33 @@ async def test_an_old_cache_takes_nothing_back(house: House) -> None:
     await paused.keeper.round()
     assert house.held() == 2
     assert house.writes == before
+
+
+async def test_a_namespace_is_counted_only_by_who_sees_its_pods(house: House) -> None:
+    """The watch of pods is dead: what was let in before the quota would be missing for ever."""
+    house.api.add_quota(namespaces=["team-b"])
+    house.view.pods.unseen = [pod("early")]
+    house.see()
+    await house.keeper.round()
+    house.time.seconds += 5
+    await house.keeper.round()
+    assert house.api.status()["namespaces"] == ["team-b"]
+    house.view.pods.unseen = []
+    house.see(pod("early"))
+    await house.keeper.round()
+    assert house.api.status()["namespaces"] == ["team-a", "team-b"]
+    assert house.held() == 1
+
+
+async def test_a_pod_that_is_gone_by_now_holds_nothing_up(house: House) -> None:
+    """It was deleted between the look and the list."""
+    house.api.add_quota(namespaces=[])
+    house.view.pods.unseen, house.view.deleted = [pod("short")], {"short"}
+    house.see()
+    await house.keeper.round()
+    house.time.seconds += 5
+    await house.keeper.round()
+    assert house.api.status()["namespaces"] == ["team-a", "team-b"]
 
 
 async def test_who_does_not_lead_writes_nothing(house: House) -> None:

@@ -151,3 +151,29 @@ def test_pods_come_and_go(replicas: QuotaSite, namespace: str, with_clients: Wit
     assert len(set(crowd.created)) == TURNS
     assert crowd.failed == []
     replicas.wait(lambda: replicas.used("race-turns") == 0, "all have given back")
+
+
+def test_the_leading_keeper_is_killed(
+    replicas: QuotaSite, namespace: str, with_clients: With, tell: Tell
+) -> None:
+    """Nobody gives back until another leads; then it counts what is there, and goes on."""
+    replicas.make_quota("race-keeper", [namespace])
+    (leader,) = replicas.keepers
+    replicas.start_keeper("quota-next")
+
+    async def body(clients: Clients) -> None:
+        turns = asyncio.create_task(clients.take_turns(TURNS))
+        await clients.first.wait()
+        replicas.sandbox.kill(leader)
+        await turns
+        await clients.rush(CLIENTS)
+        await clients.retry_until(TURNS + HARD, NAMES, AGAIN_SECONDS)
+
+    crowd = run(replicas, with_clients, body, tell)
+    del replicas.keepers[leader]
+    assert crowd.failed == []
+    assert crowd.most == HARD
+    assert len(crowd.created) == TURNS + HARD
+    replicas.wait(lambda: replicas.used("race-keeper") == HARD, "the ledger agrees")
+    replicas.wait(lambda: not replicas.status("race-keeper").get("reservations"), "all are counted")
+    assert "lease gained" in replicas.sandbox.log("quota-next").read_text()
