@@ -128,7 +128,9 @@ def _check_expression(node: Node, *, is_field: bool) -> None:
     if "operator" not in fields:
         node.fail(f"operator must be one of {', '.join(known)}")
     values = [_text(item) for item in fields["values"].items()] if "values" in fields else []
-    if not all(is_label_value(value) for value in values) and not is_field:
+    if is_field and not all(map(is_subdomain, values)):
+        fields["values"].fail("must be the name of a node")
+    elif not is_field and not all(map(is_label_value, values)):
         fields["values"].fail("must be valid label values")
     wrong = _wrong_number(operator, len(values), is_field=is_field)
     if wrong is not None:

@@ -149,3 +149,90 @@ properties:
           message: must have values with In and NotIn, and none with Exists and DoesNotExist
           fieldPath: .values
 {{- end }}
+
+{{/* A toleration as the API server takes it on pods. */}}
+{{- define "gpu-tenure.schema.toleration" -}}
+type: object
+properties:
+  key: {type: string, maxLength: 317}
+  operator: {type: string, enum: [Exists, Equal]}
+  value: {type: string, maxLength: 63}
+  effect: {type: string, enum: [NoSchedule, PreferNoSchedule, NoExecute]}
+  tolerationSeconds: {type: integer, format: int64}
+x-kubernetes-validations:
+  - rule: >-
+      !has(self.key) || self.key == '' || {{ include "gpu-tenure.cel.isKey" "self.key" | nindent 6 | trim }}
+    message: must be the key of a taint
+    fieldPath: .key
+  - rule: has(self.key) && self.key != '' || has(self.operator) && self.operator == 'Exists'
+    message: key is required, unless operator is Exists
+  - rule: "!has(self.value) || self.value == '' || !has(self.operator) || self.operator != 'Exists'"
+    message: must be empty where operator is Exists
+    fieldPath: .value
+  - rule: "!has(self.value) || {{ include "gpu-tenure.cel.isLabelValue" "self.value" }}"
+    message: must be the value of a taint
+    fieldPath: .value
+  - rule: "!has(self.tolerationSeconds) || has(self.effect) && self.effect == 'NoExecute'"
+    message: needs the effect NoExecute
+    fieldPath: .tolerationSeconds
+{{- end }}
+
+{{- define "gpu-tenure.cel.isLabelValue" -}}
+{{ . }}.matches('^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$')
+{{- end }}
+
+{{/* A term of a node affinity as the API server takes it on pods; one that selects nothing is a mistake. */}}
+{{- define "gpu-tenure.schema.nodeTerm" -}}
+type: object
+properties:
+  matchExpressions:
+    type: array
+    maxItems: 20
+    items:
+      type: object
+      required: [key, operator]
+      properties:
+        key: {type: string, maxLength: 317}
+        operator: {type: string, enum: [In, NotIn, Exists, DoesNotExist, Gt, Lt]}
+        values:
+          type: array
+          maxItems: 50
+          items: {type: string, maxLength: 63}
+      x-kubernetes-validations:
+        - rule: >-
+            {{ include "gpu-tenure.cel.isKey" "self.key" | nindent 12 | trim }}
+          message: must be a valid label key
+          fieldPath: .key
+        - rule: "!has(self.values) || self.values.all(value, {{ include "gpu-tenure.cel.isLabelValue" "value" }})"
+          message: must be valid label values
+          fieldPath: .values
+        - rule: >-
+            self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 :
+            self.operator in ['Gt', 'Lt'] ? has(self.values) && self.values.size() == 1 &&
+            self.values[0].matches('^(0|-?[1-9][0-9]{0,18})$') :
+            !has(self.values) || self.values.size() == 0
+          message: must have values with In and NotIn, one whole number in quotes with Gt and Lt, and none with Exists and DoesNotExist
+          fieldPath: .values
+  matchFields:
+    type: array
+    maxItems: 20
+    items:
+      type: object
+      required: [key, operator, values]
+      properties:
+        key: {type: string, enum: [metadata.name]}
+        operator: {type: string, enum: [In, NotIn]}
+        values:
+          type: array
+          minItems: 1
+          maxItems: 1
+          items:
+            type: string
+            maxLength: 253
+            x-kubernetes-validations:
+              - rule: self.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')
+                message: must be the name of a node
+x-kubernetes-validations:
+  - rule: has(self.matchExpressions) && self.matchExpressions.size() > 0 || has(self.matchFields) && self.matchFields.size() > 0
+    message: "must hold an expression: without any it selects no node"
+{{- end }}
