@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certs.settings import ENV_PREFIX, CertsSettings
+from cli.running import run_component
 from cli.setting_flags import FILE, give_flags, parameter
 
 if TYPE_CHECKING:
@@ -118,23 +119,14 @@ def _run(
     settings: CertsSettings, work: Callable[[Any, Any, asyncio.Event], Coroutine[Any, Any, None]]
 ) -> None:
     """Runs work with a client until it ends or a signal comes; exits 1 if it fails."""
-    from policy.errors import FieldError, InvalidError
     from runtime.clock import SystemClock
-    from runtime.kube import ApiError, ApiUnreachable, KubeClient
-    from runtime.kubeconfig import KubeConfigError
-    from runtime.lifecycle import PartFailed, run_until_signal
+    from runtime.kube import KubeClient
 
     async def main(stop: asyncio.Event) -> None:
         async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
             await work(client, SystemClock(), stop)
 
-    try:
-        code = run_until_signal(main)
-    except KubeConfigError as error:
-        raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
-    except (ApiError, ApiUnreachable, PartFailed, TimeoutError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
+    code = run_component("certs", main)
     if code:
         sys.exit(code)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from cli.running import run_component
 from cli.setting_flags import FILE, give_flags
 from quota.settings import ENV_PREFIX, QuotaSettings
 
@@ -19,21 +20,13 @@ def quota(**given: object) -> None:
     Each option may also be a variable of the environment, such as `GPU_TENURE_QUOTA_SETTLE`, or a key of the
     settings file, such as `settle`. A flag wins over a variable, and that over the file.
     """
-    from policy.errors import FieldError, InvalidError
-    from runtime.kubeconfig import KubeConfigError
-    from runtime.lifecycle import PartFailed, run_until_signal
     from runtime.log import configure
     from runtime.settings import load
 
     file = given.pop(FILE)
     settings = load(QuotaSettings, given, file if isinstance(file, Path) else None, ENV_PREFIX)
     configure(settings.log_format, settings.log_level, fields={"component": "quota"})
-    try:
-        raise typer.Exit(run_until_signal(lambda stop: run(settings, stop)))
-    except KubeConfigError as error:
-        raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
-    except (OSError, PartFailed) as error:
-        raise InvalidError([FieldError("quota", str(error))]) from error
+    raise typer.Exit(run_component("quota", lambda stop: run(settings, stop)))
 
 
 async def run(settings: QuotaSettings, stop: asyncio.Event) -> int:

@@ -9,28 +9,19 @@ from typing import Annotated
 
 import typer
 
+from cli.running import run_component
 from cli.setting_flags import FILE, give_flags, parameter
 from reaper.settings import ENV_PREFIX, ReaperSettings
 
 
 def run(*, once: bool, settings_file: Path | None, flags: dict[str, object]) -> None:
     """Load the settings and run cycles, for ever or once; exits 1 if it held or failed."""
-    from policy.errors import FieldError, InvalidError
     from runtime import log
-    from runtime.kubeconfig import KubeConfigError
-    from runtime.lifecycle import PartFailed, run_until_signal
     from runtime.settings import load
 
     settings = load(ReaperSettings, flags, settings_file, ENV_PREFIX)
     log.configure(settings.log_format, settings.log_level, fields={"component": "reaper"})
-    try:
-        code = run_until_signal(lambda stop: _main(settings, stop, once=once))
-    except KubeConfigError as error:
-        raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
-    except PartFailed as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = 1
-    sys.exit(code)
+    sys.exit(run_component("reaper", lambda stop: _main(settings, stop, once=once)))
 
 
 async def _main(settings: ReaperSettings, stop: asyncio.Event, *, once: bool) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from cli.running import run_component
 from cli.setting_flags import FILE, give_flags
 from webhook.settings import ENV_PREFIX, WebhookSettings
 
@@ -17,21 +18,13 @@ def webhook(**given: object) -> None:
     Each option may also be a variable of the environment, such as `GPU_TENURE_WEBHOOK_PORT`, or a key of the
     settings file, such as `port`. A flag wins over a variable, and that over the file.
     """
-    from policy.errors import FieldError, InvalidError
-    from runtime.kubeconfig import KubeConfigError
-    from runtime.lifecycle import PartFailed, run_until_signal
     from runtime.log import configure
     from runtime.settings import load
 
     file = given.pop(FILE)
     settings = load(WebhookSettings, given, file if isinstance(file, Path) else None, ENV_PREFIX)
     configure(settings.log_format, settings.log_level, fields={"component": "webhook"})
-    try:
-        raise typer.Exit(run_until_signal(lambda stop: run(settings, stop)))
-    except KubeConfigError as error:
-        raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
-    except (OSError, PartFailed) as error:
-        raise InvalidError([FieldError("webhook", str(error))]) from error
+    raise typer.Exit(run_component("webhook", lambda stop: run(settings, stop)))
 
 
 async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:

@@ -1,0 +1,34 @@
+"""How every long-running command ends: exit code 0, or 1 with a line that says why; knows no component."""
+
+from __future__ import annotations
+
+import sys
+from asyncio import Event
+from collections.abc import Awaitable, Callable
+
+FAILED = 1
+"""The exit code of what failed while it ran; what is asked for wrongly ends with `cli.failure.BAD_INPUT`."""
+
+
+def run_component(name: str, main: Callable[[Event], Awaitable[int | None]]) -> int:
+    """Runs `main(stop)` until it ends or a signal comes; returns the exit code.
+
+    That is what `main` returns (None is 0); FAILED, after a line that says why, if a part of it fell, the API
+    server gave no usable answer, a port is taken or a file is gone; 128 + the signal's number after a second
+    signal.
+
+    Raises:
+        InvalidError: the kubeconfig cannot be used, or whatever settings `main` finds to be wrong.
+    """
+    from policy.errors import FieldError, InvalidError
+    from runtime.kube import ApiError, ApiUnreachable
+    from runtime.kubeconfig import KubeConfigError
+    from runtime.lifecycle import PartFailed, run_until_signal
+
+    try:
+        return run_until_signal(main)
+    except KubeConfigError as error:
+        raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
+    except (ApiError, ApiUnreachable, OSError, PartFailed) as error:
+        print(f"error: {name}: {error}", file=sys.stderr)
+        return FAILED
