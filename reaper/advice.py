@@ -7,7 +7,7 @@ from typing import Final
 
 from policy.resources import Unit
 from policy.verdicts import Reason
-from reaper.exporters import AMD, DCGM, DCGM_1X, HAMI, HAMI_LEGACY
+from reaper.exporters import AMD, ASCEND, CAMBRICON, DCGM, DCGM_1X, HAMI, HAMI_LEGACY, XPUMD
 from reaper.pods import GpuPod
 from reaper.sources import Source
 
@@ -36,6 +36,31 @@ ADVICE: Final[dict[Reason, str]] = {
     Reason.GARBAGE_ANSWER: "the address is not that of a Prometheus API",
 }
 """What helps, by reason."""
+
+EXPORTERS: Final[dict[str, tuple[Source, str, str]]] = {
+    "amd": (AMD, "AMD's device-metrics-exporter", "AMD's device-metrics-exporter must name pods"),
+    "huawei": (
+        ASCEND,
+        "Ascend's npu-exporter",
+        "Ascend's npu-exporter must name pods, and devices by vdie_id",
+    ),
+    "cambricon": (
+        CAMBRICON,
+        "Cambricon's mlu-exporter",
+        "Cambricon's mlu-exporter needs its collector podresources, which prints mlu_container",
+    ),
+    "intel": (
+        XPUMD,
+        "Intel's xpumd",
+        "Intel's xpumd names no pods: add a source that tells who holds each device (docs/sources.md)",
+    ),
+    "volcano": (
+        HAMI_LEGACY,
+        "the monitor of Volcano's vgpu-device-plugin (port 9394)",
+        "Volcano's monitor shows a pod after its first CUDA call, and must show HostCoreUtilization",
+    ),
+}
+"""By vendor: the source, what to scrape for it, and what it lacks where it is scraped."""
 
 
 def advise(
@@ -66,8 +91,10 @@ def _for_unseen(pods: Iterable[GpuPod], metrics: Collection[str]) -> list[str]:
 
 def _one(pod: GpuPod, metrics: Collection[str]) -> str:
     rules = pod.devices.rules
-    if any(rule.vendor == "amd" for rule in rules):
-        return _exporter(AMD, "AMD's device-metrics-exporter", metrics)
+    for rule in rules:
+        if rule.vendor in EXPORTERS:
+            source, name, needed = EXPORTERS[rule.vendor]
+            return needed if _has(source, metrics) else f"scrape {name}"
     if any(rule.vendor == "hami" for rule in rules):
         present = _has(HAMI, metrics) or _has(HAMI_LEGACY, metrics)
         return (
@@ -80,10 +107,6 @@ def _one(pod: GpuPod, metrics: Collection[str]) -> str:
     if _has(DCGM, metrics) or _has(DCGM_1X, metrics):
         return ADVICE[Reason.NO_SERIES]
     return "Prometheus has no metrics of dcgm-exporter: install it (the GPU operator does) and scrape it"
-
-
-def _exporter(source: Source, name: str, metrics: Collection[str]) -> str:
-    return f"{name} must name pods" if _has(source, metrics) else f"scrape {name}"
 
 
 def _has(source: Source, metrics: Collection[str]) -> bool:

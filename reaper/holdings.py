@@ -130,7 +130,8 @@ def calm_since(reading: Reading, threshold: int) -> datetime | None:
 
 def held(device: Device) -> float | None:
     """The device memory in use now, in bytes."""
-    return next((reading.last for reading in device.of(Role.MEMORY)), None)
+    used = (reading.last for reading in device.of(Role.MEMORY) if reading.last is not None)
+    return max(used, default=None)
 
 
 def signals(devices: Iterable[Device], boards: Mapping[str, Board]) -> Iterator[SignalEvidence]:

@@ -43,6 +43,8 @@ PRECEDENCE: Final = (
 )
 """Which finding names the verdict: proof of activity first, then what is most basic among what is missing."""
 
+_RANKS: Final = {reason: rank for rank, reason in enumerate(PRECEDENCE)}
+
 
 def judge(
     pod: GpuPod, terms: Terms, observation: Observation, now: datetime, settings: JudgeSettings
@@ -100,12 +102,15 @@ class _Case:
 
     def verdict(self) -> Verdict:
         """The verdict with its evidence."""
-        by_device = {device.name: list(self._of_device(device)) for device in self.devices}
+        by_device: dict[str, list[Finding]] = {}
+        for device in self.devices:
+            # Labels that change, such as a UID that is added, make two of one device for a while.
+            by_device.setdefault(device.name, []).extend(self._of_device(device))
         found = [*self._of_pod(), *(one for several in by_device.values() for one in several)]
         idle = sum(not by_device[name] for name in self.seen)
         evidence = self._evidence(found, idle)
         if found:
-            worst = min(found, key=lambda one: PRECEDENCE.index(one.reason))
+            worst = min(found, key=lambda one: _RANKS[one.reason])
             return Verdict(worst.kind, worst.reason, None, False, evidence, worst.sentence)
         return Verdict(
             VerdictKind.IDLE,

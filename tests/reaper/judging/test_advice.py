@@ -37,6 +37,27 @@ MIG = gpu("m", resource="nvidia.com/mig-1g.5gb")
             "must name pods",
             id="AMD's exporter without pods",
         ),
+        pytest.param(
+            gpu("n", resource="huawei.com/Ascend910"),
+            set(),
+            "scrape Ascend's",
+            id="Ascend without its exporter",
+        ),
+        pytest.param(
+            gpu("m", resource="cambricon.com/mlu"),
+            {"mlu_utilization"},
+            "podresources",
+            id="Cambricon without pods",
+        ),
+        pytest.param(
+            gpu("x", resource="gpu.intel.com/xe"),
+            {"hw_gpu_utilization_ratio"},
+            "docs/sources.md",
+            id="Intel's pods",
+        ),
+        pytest.param(
+            gpu("v", resource="volcano.sh/vgpu-number"), set(), "port 9394", id="Volcano without its monitor"
+        ),
     ],
 )
 def test_unseen_pods(pod: GpuPod, metrics: set[str], said: str) -> None:
