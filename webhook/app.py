@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -22,10 +22,11 @@ from webhook.clients import Clients
 from webhook.decision import OUTCOMES, Decision, Outcome
 from webhook.images import images_stage
 from webhook.metrics import WebhookMetrics
+from webhook.reception import Limits, Reviewer
 from webhook.review import POD, Request, read_request
 from webhook.rights_stage import RightsPort, rights_stage
 from webhook.scene import AdmissionSettings, World, no_template
-from webhook.server import Limits, Reviewer, ReviewServer
+from webhook.server import ReviewServer
 from webhook.stages import Stage
 from webhook.subject import Memory, claim_templates_of
 from webhook.tls import ServingCertificate
@@ -147,12 +148,18 @@ class Admission:
         """The paths that the API server is told of."""
         return {MUTATE: self._review_mutating, VALIDATE: self._review_validating}
 
-    async def _review_mutating(self, body: bytes) -> bytes:
+    def _review_mutating(self, body: bytes) -> bytes | Awaitable[bytes]:
         """Answers a review of the mutating path: at once, unless the caches may learn more in a moment."""
         begun = self._clock.monotonic()
         request = read_request(body)
         decision = self._mutate(request)
-        if decision.outcome in WORTH_WAITING and await self._learns_more(request, decision):
+        if decision.outcome in WORTH_WAITING:
+            return self._mutate_later(request, decision, begun)
+        return self._answer(MUTATE, request, decision, begun)
+
+    async def _mutate_later(self, request: Request, decision: Decision, begun: float) -> bytes:
+        """Decides once more about what was decided too early."""
+        if await self._learns_more(request, decision):
             decision = self._mutate(request)
         return self._answer(MUTATE, request, decision, begun)
 

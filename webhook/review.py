@@ -10,7 +10,7 @@ from policy.classes import Creator
 from policy.objects import Job, JobSpec, JobTemplate, ObjectMeta, Pod, PodSpec, PodTemplate
 from policy.workloads import workload_kind
 from webhook.answers import API_VERSION
-from webhook.server import MalformedError
+from webhook.reception import MalformedError
 
 REVIEW_KIND = "AdmissionReview"
 

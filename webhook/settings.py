@@ -30,9 +30,9 @@ from runtime.gpu_resources import DESCRIPTION, EXAMPLE, ResourceRows, table_of
 from runtime.settings import Names, Seconds, Settings
 from webhook.clients import Clients
 from webhook.quotas import SETTLE_SECONDS
+from webhook.reception import Limits
 from webhook.rights import RightsLimits
 from webhook.scene import AdmissionSettings
-from webhook.server import Limits
 
 ENV_PREFIX = "GPU_TENURE_WEBHOOK_"
 Wait = Annotated[Seconds, Field(ge=0)]

@@ -16,9 +16,9 @@ from policy.selection import PolicySet
 from runtime.clock import SystemClock
 from webhook.app import MUTATE, VALIDATE, Admission, Webhook, keep_certificate
 from webhook.metrics import WebhookMetrics
+from webhook.reception import Limits, reviewed
 from webhook.review import UserInfo
 from webhook.rights import Right
-from webhook.server import Limits
 from webhook.tls import ServingCertificate
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class App:
 
     async def post(self, path: str, obj: Object) -> Object:
         """Sends a review past the server and gives the response."""
-        answer = json.loads(await self.admission.routes()[path](self.door.review(obj)))
+        answer = json.loads(await reviewed(self.admission.routes()[path], self.door.review(obj)))
         assert answer["response"]["uid"] == "0001"
         response: Object = answer["response"]
         return response

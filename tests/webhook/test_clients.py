@@ -17,7 +17,8 @@ from policy.errors import InvalidError
 from runtime.settings import load
 from tests.certs.clients import client_pair
 from webhook.clients import Clients
-from webhook.server import Limits, ReviewServer
+from webhook.reception import Limits
+from webhook.server import ReviewServer
 from webhook.settings import ENV_PREFIX, WebhookSettings
 from webhook.tls import ServingCertificate
 

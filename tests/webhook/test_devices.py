@@ -22,6 +22,7 @@ from webhook.admission import mutate
 from webhook.app import MUTATE, Admission, NothingAround
 from webhook.decision import Decision, Outcome
 from webhook.metrics import WebhookMetrics
+from webhook.reception import reviewed
 from webhook.review import UserInfo
 from webhook.rights import Right
 from webhook.settings import ENV_PREFIX, WebhookSettings
@@ -207,7 +208,7 @@ async def test_a_template_that_is_newer_than_the_watch(enforced: Door, pod: Make
         Caches(enforced), enforced.settings(), metrics, SystemClock(), 0.25, Nobody(), around
     )
     review = enforced.review(pod(0, resourceClaims=[CLAIM]))
-    answer = json.loads(await admission.routes()[MUTATE](review))["response"]
+    answer = json.loads(await reviewed(admission.routes()[MUTATE], review))["response"]
     assert answer["allowed"]
     assert ("patch" in answer) is comes
     assert around.waits == [("team-a", ("t",), 0.25)]

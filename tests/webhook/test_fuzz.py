@@ -26,8 +26,8 @@ from tests.webhook.reviews import (
     send,
 )
 from webhook.app import MUTATE, VALIDATE, Admission
+from webhook.reception import MalformedError
 from webhook.rights import Right
-from webhook.server import MalformedError
 
 
 @FAST

@@ -23,9 +23,9 @@ from webhook.app import MUTATE, VALIDATE, Admission
 from webhook.quota_metrics import QuotaMetrics
 from webhook.quota_stage import LONGEST_UID, QuotaStage
 from webhook.quotas import Labels, QuotaBook
+from webhook.reception import MalformedError
 from webhook.reservations import Desk, Desks
 from webhook.rights import Right
-from webhook.server import MalformedError
 
 GPU = "nvidia.com/gpu"
 POD = ("v1", "Pod")

@@ -22,10 +22,10 @@ from webhook.app import MUTATE, VALIDATE, Admission
 from webhook.metrics import WebhookMetrics
 from webhook.own import OWN_ANNOTATIONS, OWN_LABELS
 from webhook.patch import ANNOTATIONS_LIMIT_BYTES, annotations_bytes
+from webhook.reception import MalformedError, reviewed
 from webhook.review import UserInfo
 from webhook.rights import Right
 from webhook.scene import AdmissionSettings
-from webhook.server import MalformedError
 
 P = "gpu-tenure.io/"
 POLICIES = [
@@ -215,7 +215,9 @@ async def review(
         "object": obj,
     }
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    response: dict[str, Any] = json.loads(await door.routes()[path](json.dumps(body).encode()))["response"]
+    response: dict[str, Any] = json.loads(await reviewed(door.routes()[path], json.dumps(body).encode()))[
+        "response"
+    ]
     return response
 
 
@@ -324,7 +326,7 @@ async def test_any_bytes_are_answered_or_malformed(door: Admission, body: bytes,
     whole = json.dumps(envelope).encode()
     for sent in (body, whole[:cut] + body, whole[:cut] + body + whole[cut + len(body) :]):
         try:
-            assert json.loads(await door.routes()[path](sent))["response"]["allowed"] is True
+            assert json.loads(await reviewed(door.routes()[path], sent))["response"]["allowed"] is True
         except MalformedError:
             continue
 

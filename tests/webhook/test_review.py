@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from webhook.reception import MalformedError
 from webhook.review import read_request
-from webhook.server import MalformedError
 
 if TYPE_CHECKING:
     from tests.webhook.conftest import Door

@@ -10,7 +10,8 @@ from http import HTTPStatus
 
 import pytest
 
-from webhook.server import Limits, MalformedError, ReviewServer
+from webhook.reception import Limits, MalformedError
+from webhook.server import ReviewServer
 
 HOST = "127.0.0.1"
 
@@ -307,6 +308,60 @@ async def test_what_is_not_http_is_a_400_and_the_server_lives(
         connection = await up.connect()
         assert (await connection.ask("/echo")).status == 200
     assert caplog.records == []
+
+
+async def test_requests_that_come_together_are_answered_in_order() -> None:
+    """Several requests in one write, the first of them waiting, are answered one after the other."""
+    async with running() as up:
+        connection = await up.connect()
+        connection.send("/waiting", b"first")
+        for size in range(3, 53):
+            connection.send("/echo", b"x" * size)
+        await up.reviewers.entered.wait()
+        assert up.server.in_flight == 1
+        up.reviewers.release.set()
+        answers = [(await connection.answer()).body for _ in range(51)]
+        assert answers == [b"first", *(b'{"length":%d}' % size for size in range(3, 53))]
+
+
+async def test_a_body_that_waits_is_asked_for() -> None:
+    """A client that expects to be told gets the word, and sends the body then."""
+    async with running() as up:
+        connection = await up.connect()
+        connection.writer.write(
+            b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+        )
+        async with asyncio.timeout(10):
+            assert await connection.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.writer.write(b"12345")
+        assert (await connection.answer()).body == b'{"length":5}'
+
+
+async def test_a_review_that_is_decided_late_outlives_the_time_out_of_bodies() -> None:
+    """The limit is for what the client has to send, not for us."""
+    async with running(Limits(body_seconds=0.01)) as up:
+        connection = await up.connect()
+        connection.send("/waiting", b"slow")
+        await up.reviewers.entered.wait()
+        late = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.05, late.set)  # several times the limit
+        await late.wait()
+        up.reviewers.release.set()
+        assert (await connection.answer()).body == b"slow"
+
+
+async def test_a_stop_gives_up_what_does_not_end_within_the_grace() -> None:
+    """A client that withholds its body, or a review that never ends, does not hold up a rollout."""
+    async with running() as up:
+        silent, busy = await up.connect(), await up.connect()
+        silent.send("/echo", b"x", length=1000)
+        busy.send("/waiting", b"{}")
+        await up.reviewers.entered.wait()
+        await until(lambda: up.server.in_flight == 2)
+        await up.server.stop(0.05)
+        assert await silent.at_end()
+        assert await busy.at_end()
+        await until(lambda: up.server.in_flight == 0)
 
 
 async def test_a_client_that_leaves_in_the_middle_is_forgotten() -> None:
