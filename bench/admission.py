@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+
+import msgspec
 
 from bench import gate
 from bench.creation_figures import compare_creations, summarize_creations
@@ -22,8 +24,12 @@ class CoresError(RuntimeError):
     """This machine has too few cores to keep servers and load apart."""
 
 
-def run(plan: Plan, say: Callable[[str], None]) -> Run:
-    """Runs the whole benchmark.
+ADMISSION, CREATIONS = "admission", "creations"
+PARTS = (ADMISSION, CREATIONS)
+
+
+def run(plan: Plan, say: Callable[[str], None], parts: Collection[str] = PARTS) -> Run:
+    """Runs the benchmark of the webhook, or some parts of it.
 
     Raises:
         CoresError: only one core may be used.
@@ -37,10 +43,11 @@ def run(plan: Plan, say: Callable[[str], None]) -> Run:
     programs = ensure_programs(os.environ, Progress.for_stderr())
     say("starting the control plane, the webhook and the comparators")
     with running(programs, cores) as bench:
-        return _measured(bench, plan, say)
+        reviewed = _reviewed(bench, plan, say) if ADMISSION in parts else Run(plan)
+        return _created(bench, reviewed, say) if CREATIONS in parts else reviewed
 
 
-def _measured(bench: Bench, plan: Plan, say: Callable[[str], None]) -> Run:
+def _reviewed(bench: Bench, plan: Plan, say: Callable[[str], None]) -> Run:
     figures: list[Figures] = []
     ratios: list[Ratio] = []
     for workload in WORKLOADS:
@@ -52,16 +59,14 @@ def _measured(bench: Bench, plan: Plan, say: Callable[[str], None]) -> Run:
         for other, target in TARGETS.items():
             wanted = target if workload.usual else None
             ratios.append(compare(other, workload.name, samples[OURS], samples[other], wanted))
-    say(f"pod creations on the API server: {plan.rounds} rounds")
-    found = measure_creations(bench, plan, say)
-    return Run(
-        plan,
-        tuple(figures),
-        tuple(ratios),
-        memory[OURS],
-        summarize_creations(found),
-        compare_creations(found),
-    )
+    return Run(plan, tuple(figures), tuple(ratios), memory[OURS])
+
+
+def _created(bench: Bench, run: Run, say: Callable[[str], None]) -> Run:
+    say(f"pod creations on the API server: {run.plan.rounds} rounds")
+    found = measure_creations(bench, run.plan, say)
+    targets = compare_creations(found)
+    return msgspec.structs.replace(run, creations=summarize_creations(found), creation_targets=targets)
 
 
 def _sampled(bench: Bench, plan: Plan, workload: Workload, say: Callable[[str], None]) -> Samples:

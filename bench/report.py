@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from rich.console import Console
@@ -12,23 +12,39 @@ from bench.creation_figures import PACE_PER_SECOND, CreationFigures, CreationTar
 from bench.creations import CLIENTS
 from bench.doors import MUTATED, OTHER
 from bench.figures import LARGE_LIMIT_SECONDS, MEMORY_LIMIT_BYTES, OURS, Figures, Ratio
+from bench.measures import Measure
 from bench.processes import Memory
 from bench.reviews import LARGE
 from bench.rounds import Plan
 
 BUSY_LOAD = 0.9
+TITLES = {
+    "watch": "Reading and following the pods of a large cluster",
+    "judge": "What a cycle computes",
+    "cycle": "Whole cycles on a real Prometheus",
+}
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Everything that one run found out."""
+    """Everything that one run found out; what was not asked for is empty or None.
+
+    Attributes:
+        plan: How much of the webhook was measured.
+        figures: Each server under each workload.
+        ratios: Ours against the others.
+        memory: Of our webhook, after all reviews.
+        creations: Pod creations by the webhooks that they pass.
+        creation_targets: Whether a cluster is better off with ours.
+        parts: The figures of the other parts, by part.
+    """
 
     plan: Plan
-    figures: tuple[Figures, ...]
-    ratios: tuple[Ratio, ...]
-    memory: Memory
-    """Of our webhook, after all reviews."""
-    creations: tuple[CreationFigures, ...]
-    creation_targets: CreationTargets
+    figures: tuple[Figures, ...] = ()
+    ratios: tuple[Ratio, ...] = ()
+    memory: Memory | None = None
+    creations: tuple[CreationFigures, ...] = ()
+    creation_targets: CreationTargets | None = None
+    parts: Mapping[str, Sequence[Measure]] = {}
 
 
 def as_json(run: Run) -> str:
@@ -38,14 +54,18 @@ def as_json(run: Run) -> str:
 
 def show(run: Run, console: Console) -> None:
     """Prints the figures, the ratios beside their targets, and memory."""
-    console.print(_figures_table(run))
-    console.print(_ratios_table(run.ratios))
-    console.print(_memory_line(run.memory))
-    for line in _large_lines(run.figures):
-        console.print(line)
-    console.print(_creations_table(run))
-    for line in _creation_lines(run.creation_targets):
-        console.print(line)
+    if run.figures and run.memory:
+        console.print(_figures_table(run))
+        console.print(_ratios_table(run.ratios))
+        console.print(_memory_line(run.memory))
+        for line in _large_lines(run.figures):
+            console.print(line)
+    if run.creations and run.creation_targets:
+        console.print(_creations_table(run))
+        for line in _creation_lines(run.creation_targets):
+            console.print(line)
+    for part, measures in run.parts.items():
+        console.print(_measures_table(part, measures))
     for remark in (*remarks(run.figures), *creation_remarks(run.creations)):
         console.print(f"[yellow]{remark}[/yellow]")
 
@@ -152,6 +172,25 @@ def _creation_lines(targets: CreationTargets) -> tuple[str, str]:
         f"{OURS} adds {added}: {verdict(reached=targets.is_quicker)}",
         f"{OURS}: {rate}: {verdict(reached=targets.lets_more_through)}",
     )
+
+
+def _measures_table(part: str, measures: Sequence[Measure]) -> Table:
+    table = Table(title=TITLES.get(part, part))
+    for heading in (OURS, "", "below", "", "against", "", "ratio"):
+        table.add_column(heading, justify="left" if heading in (OURS, "against") else "right")
+    for one in measures:
+        limit = "" if one.limit is None else amount(one.limit, one.unit)
+        mark = "" if one.reached is None else verdict(reached=one.reached)
+        theirs = "" if one.theirs is None else amount(one.theirs, one.unit)
+        ratio = "" if one.ratio is None else f"{one.ratio:.1f}"
+        table.add_row(one.what, amount(one.ours, one.unit), limit, mark, one.comparator, theirs, ratio)
+    return table
+
+
+def amount(value: float, unit: str) -> str:
+    """Writes a figure with its unit, to three digits where it is small."""
+    digits = 0 if value >= 100 or float(value).is_integer() else 2
+    return f"{value:,.{digits}f} {unit}".rstrip()
 
 
 def verdict(*, reached: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -14,6 +15,9 @@ MAX_SECONDS: Final = 10 * 365 * 86_400
 """No duration is longer than ten years of 365 days."""
 LAST_TIME: Final = datetime(9899, 12, 31, 23, 59, 59, tzinfo=UTC)
 """Times end before datetime does, so that durations can be added to any: anybody may write one on a pod."""
+
+REMEMBERED: Final = 4096
+"""Durations that are remembered as read: every pod carries some, and few differ."""
 
 _UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION: Final = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
@@ -61,6 +65,7 @@ class Duration(Struct, frozen=True, eq=False):
         return timedelta(seconds=self.seconds)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def parse_duration(text: str) -> Duration:
     """Reads `2h`, `90m`, `1d12h`: each unit at most once, in falling order, at most ten years.
 

@@ -30,12 +30,12 @@ def test_what_cannot_be_measured_is_one_line(
 ) -> None:
     """No traceback for what an ordinary machine may lack."""
 
-    def run(plan: Plan, _: object) -> None:
+    def run(plan: Plan, *_: object) -> None:
         assert plan == Plan(rounds=2)
         raise CoresError("two cores are needed")
 
     monkeypatch.setattr(command, "run", run)
-    assert command.main(["--rounds", "2"]) == 1
+    assert command.main(["admission", "--rounds", "2"]) == 1
     assert capsys.readouterr().err == "error: two cores are needed\n"
 
 
