@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DURATION ?= 20m
 STAMP := $(VENV)/.installed
 CODE := policy runtime webhook reaper quota certs cli sandbox bench tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries check format test unit demo bench lock clean
+.PHONY: help setup binaries check format test unit demo soak bench lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -46,6 +47,9 @@ test: binaries ## everything, on a real control plane and a real Prometheus; KUB
 
 demo: binaries ## the main job from nothing, with incidents; KEEP=1 leaves it running
 	$(BIN)/gpu-tenure sandbox demo $(if $(KEEP),--keep)
+
+soak: binaries ## a reaper under random faults; DURATION=20m, SEED= repeats a run
+	$(BIN)/gpu-tenure sandbox soak --duration $(DURATION) $(if $(SEED),--seed $(SEED))
 
 bench: binaries ## benchmarks beside their comparators, as ratios
 	$(BIN)/python -m bench

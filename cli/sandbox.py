@@ -80,6 +80,34 @@ def demo(
     raise typer.Exit(0 if as_expected else 1)
 
 
+@app.command()
+def soak(
+    duration: Annotated[str, typer.Option(help="How long faults come, such as 20m.")] = "20m",
+    seed: Annotated[int | None, typer.Option(help="Repeats the faults of an earlier run.")] = None,
+) -> None:
+    """Run a reaper under random faults; exit code 1 if a pod in use was evicted or anything went wrong."""
+    import random
+
+    from rich.console import Console
+
+    from policy.durations import parse_duration
+    from policy.errors import FormatError
+    from sandbox.soak.report import show
+    from sandbox.soak.run import SoakOptions
+    from sandbox.soak.run import soak as run
+
+    try:
+        seconds = parse_duration(duration).seconds
+    except FormatError as failure:
+        typer.echo(f"error: --duration {failure}", err=True)
+        raise typer.Exit(2) from None
+    chosen = random.SystemRandom().randrange(1 << 32) if seed is None else seed
+    with _told():
+        report = run(SoakOptions(seconds, chosen), lambda text: typer.echo(f"soak: {text}", err=True))
+    show(report, Console(width=None if sys.stdout.isatty() else 110))
+    raise typer.Exit(0 if report.good else 1)
+
+
 def _show(info: SessionInfo) -> None:
     """Lines for the shell to standard output, those for people to standard error."""
     from sandbox.session import exports

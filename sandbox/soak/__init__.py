@@ -1,0 +1,1 @@
+"""The soak: a reaper under random faults for minutes, held against what the simulated devices really did."""
