@@ -28,6 +28,8 @@ WRITE_SECONDS = 5.0
 ATTEMPTS = 5
 TICK_SECONDS = 1.0
 SHORTEST_PAUSE_SECONDS = 0.05
+ASK_SECONDS = 10.0
+"""How often it is asked whether the API server's data went back: watches from before would never say so."""
 log = structlog.get_logger(__name__)
 
 
@@ -74,6 +76,7 @@ class Keeper:
         self._clock = clock
         self._sleep = sleep
         self._own: dict[str, StoredQuota] = {}
+        self._asked = clock.monotonic()
 
     async def run(self) -> None:
         """Counts whenever something changed, and at least once a second. Raises WentBackError."""
@@ -95,6 +98,8 @@ class Keeper:
         """Goes over all quotas once. Raises WentBackError."""
         if self._view.not_synced() is not None:
             return
+        if self._clock.monotonic() - self._asked >= ASK_SECONDS:
+            await self._ask()
         quotas = list(self._view.quotas.values())
         metrics.INVALID.set(sum(stored.problem is not None for stored in quotas))
         self._forget_others(quotas)
@@ -107,6 +112,18 @@ class Keeper:
             except (ApiError, ApiUnreachable) as error:
                 metrics.WRITES.labels("failed").inc()
                 log.warning("ledger not kept", quota=stored.name, error=str(error))
+
+    async def _ask(self) -> None:
+        """Compares watches and API server, also while nothing is to be written. Raises WentBackError."""
+        self._asked = self._clock.monotonic()
+        read = [revision(cache.resource_version or "") for cache in (self._view.pods, self._view.quotas)]
+        try:
+            newest = revision(await self._current_version())
+        except (ApiError, ApiUnreachable) as error:
+            log.warning("not asked how far the API server is", error=str(error))
+            return
+        if newest < max(read):
+            raise WentBackError
 
     def _forget_others(self, quotas: list[StoredQuota]) -> None:
         names = {stored.name for stored in quotas}

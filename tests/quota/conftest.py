@@ -163,7 +163,7 @@ class Clients:
         """Lets `count` clients create a pod each, all at once."""
         begun = monotonic()
         await asyncio.gather(*(self._create(f"p{index}", attempts) for index in range(count)))
-        self.crowd.seconds = monotonic() - begun
+        self.crowd.seconds += monotonic() - begun
         return self.crowd
 
     async def retry_until(self, count: int, refused: Sequence[str], seconds: float) -> None:
@@ -179,7 +179,7 @@ class Clients:
         """Lets each of `count` clients come again until it has had a pod, which it deletes at once."""
         begun = monotonic()
         await asyncio.gather(*(self._take_turn(f"p{index}") for index in range(count)))
-        self.crowd.seconds = monotonic() - begun
+        self.crowd.seconds += monotonic() - begun
 
     async def _take_turn(self, name: str) -> None:
         while name not in self.crowd.created:

@@ -14,7 +14,7 @@ from policy.ledger_count import HeldPod
 from policy.objects import Namespace, ObjectMeta
 from quota.coverage import Coverage
 from quota.expiry import Expiry
-from quota.keeper import Keeper, Rules, WentBackError
+from quota.keeper import ASK_SECONDS, Keeper, Rules, WentBackError
 from quota.report import Reporter
 from runtime.kube import ApiUnreachable
 from runtime.listing import Listing
@@ -247,6 +247,22 @@ async def test_a_restore_is_noticed_before_the_write(house: House) -> None:
     with pytest.raises(WentBackError):
         await house.keeper.round()
     assert house.held() == 5
+
+
+async def test_a_restore_is_noticed_while_nothing_happens(house: House) -> None:
+    """A watch of a version that is not there yet is accepted by the API server, and says nothing."""
+    house.see(pod("a"))
+    await house.keeper.round()
+    house.api.revision = 5
+    house.time.seconds += ASK_SECONDS - 1
+    await house.keeper.round()
+    house.time.seconds += 1
+    house.api.fail = lambda *_: ApiUnreachable("not yet")
+    await house.keeper.round()
+    house.api.fail = lambda *_: None
+    house.time.seconds += ASK_SECONDS
+    with pytest.raises(WentBackError):
+        await house.keeper.round()
 
 
 async def test_a_restore_in_between_is_noticed_by_the_write(house: House) -> None:

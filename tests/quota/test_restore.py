@@ -1,0 +1,138 @@
+"""etcd put back from a copy while keeper and webhooks go on with what they know; a cluster of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox.cluster import Sandbox, SandboxOptions
+from sandbox.deadline import wait
+from sandbox.install import install_chart
+from tests.quota.conftest import GPU, QuotaSite, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HARD = 4
+CLIENTS = 8
+AGAIN = (409, 429, 500, 503)
+"""The server is new, or nobody can tell yet."""
+
+
+class Restored:
+    """A cluster whose API objects can be put back to a moment of before."""
+
+    def __init__(self, site: QuotaSite) -> None:
+        self.site = site
+        self._etcd = site.sandbox.dir / "etcd"
+        self._copy = site.sandbox.dir / "etcd-copy"
+
+    def copy(self) -> None:
+        """Takes the copy, while etcd does not run."""
+        self.site.sandbox.stop("etcd")
+        shutil.copytree(self._etcd, self._copy)
+        self.site.sandbox.start_part("etcd")
+        wait(
+            lambda: self.site.sandbox.api().raw("GET", "/readyz").status == 200, 60, "the API server is back"
+        )
+
+    def put_back(self) -> None:
+        """Puts the copy back as administrators do, with the API servers stopped.
+
+        Everybody sleeps meanwhile: who sees the server away for long lists anew, but a watch that is taken up
+        at once at a version that is not there yet is accepted, and says nothing.
+        """
+        sandbox, others = self.site.sandbox, ("quota", *self.site.installation.webhooks)
+        for name in others:
+            sandbox.suspend(name)
+        sandbox.stop("apiserver")
+        sandbox.stop("etcd")
+        shutil.rmtree(self._etcd)
+        shutil.copytree(self._copy, self._etcd)
+        sandbox.start_part("etcd")
+        sandbox.start_part("apiserver")
+        for name in others:
+            sandbox.resume(name)
+
+    def pods(self, namespace: str) -> set[str]:
+        """The names of the pods of a namespace."""
+        listed = self.site.sandbox.api().list(f"/api/v1/namespaces/{namespace}/pods")
+        return {one["metadata"]["name"] for one in listed}
+
+    def rush(self, namespace: str, names: Sequence[str]) -> int:
+        """Lets clients create pods all at once, again and again until each is told yes or no."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+
+        def create(name: str) -> bool:
+            last = 0
+
+            def told() -> bool:
+                nonlocal last
+                last = self.site.sandbox.api().raw("POST", path, pod(name)).status
+                assert last in (201, 403, *AGAIN), last
+                return last in (201, 403)
+
+            wait(told, 60, f"{name} is let in or refused", poll=0.3)
+            return last == 201
+
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            return sum(pool.map(create, names))
+
+    def delete(self, namespace: str, name: str) -> None:
+        """Deletes a pod at once."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        self.site.sandbox.api().delete(path, {"gracePeriodSeconds": 0})
+
+
+@pytest.fixture
+def restored() -> Iterator[Restored]:
+    """Two replicas of the webhook and a keeper, under `enforce`."""
+    options = SandboxOptions(prometheus=False, alertmanager=False, exporter=False)
+    with Sandbox.start(options) as sandbox:
+        values = {"profile": "enforce", "quota": {"enabled": True, "settle": "3s"}}
+        installation = install_chart(sandbox, values)
+        site = QuotaSite(installation)
+        site.start_keeper()
+        installation.start_webhooks(2, ["--drain=1s"])
+        yield Restored(site)
+        site.stop_keepers()
+        installation.stop_webhooks(seconds=2)
+
+
+@pytest.mark.real
+def test_a_restore_of_etcd_lets_nobody_in_too_many(restored: Restored) -> None:
+    """Pods, ledger and versions go back; caches do not. The ledger follows the pods that are there."""
+    site, api = restored.site, restored.site.sandbox.api()
+    for name in ("team", "other"):
+        api.create_namespace(name)
+    site.make_quota("restored", ["team"], hard=HARD)
+    assert restored.rush("team", ["a", "b"]) == 2
+    site.wait(lambda: not site.status("restored").get("reservations"), "both are counted")
+    restored.copy()
+    assert restored.rush("team", ["c", "d"]) == 2
+    restored.delete("team", "a")
+    site.wait(lambda: site.used("restored") == HARD - 1, "one has given back")
+    restored.rush("team", ["e"])
+    site.wait(lambda: site.status("restored").get("used") == {"*": {GPU: HARD}}, "it is full")
+    before = int(api.get("/api/v1/namespaces/team/pods")["metadata"]["resourceVersion"])
+    restored.put_back()
+    assert int(api.get("/api/v1/namespaces/team/pods")["metadata"]["resourceVersion"]) < before
+    assert restored.pods("team") == {"a", "b"}
+    # Eight at once, to replicas and a keeper that know the world of before.
+    admitted = restored.rush("team", [f"p{number}" for number in range(CLIENTS)])
+    assert admitted <= HARD - 2
+    while len(restored.pods("team")) < HARD:
+        names = [f"q{number}" for number in range(CLIENTS)]
+        restored.rush("team", [name for name in names if name not in restored.pods("team")])
+    assert len(restored.pods("team")) == HARD
+    site.wait(lambda: site.status("restored").get("used") == {"*": {GPU: HARD}}, "the ledger is right", 60)
+    assert not site.status("restored").get("over")
+    # Giving back works, too, and so does a quota that was never there before.
+    restored.delete("team", "a")
+    site.wait(lambda: site.used("restored") == HARD - 1, "it is given back", 60)
+    site.make_quota("new", ["other"], hard=1)
+    assert restored.rush("other", [f"p{number}" for number in range(4)]) == 1
