@@ -54,11 +54,11 @@ def prometheus(  # noqa: PLR0913  one argument per flag
         if path is not None and not path.is_file():
             errors.append(FieldError(flag, f"no file {path}"))
     found = _pairs("--header", headers, errors)
-    seconds = _seconds("--timeout", timeout, errors)
+    limit = seconds("--timeout", timeout, errors)
     try:
         return PrometheusOptions(
             url=url,
-            timeout=seconds,
+            timeout=limit,
             bearer_token_file=bearer_token_file,
             username=username,
             password_file=password_file,
@@ -79,14 +79,14 @@ def criteria(
 ) -> JudgeSettings | None:
     """The numbers of judging; None if they are impossible."""
     spans = {
-        source: _seconds("--interval", text, errors)
+        source: seconds("--interval", text, errors)
         for source, text in _pairs("--interval", intervals, errors).items()
     }
     try:
         return JudgeSettings(
             intervals=spans,
             matchers=_pairs("--matcher", matchers, errors),
-            history=round(_seconds("--history", history, errors)),
+            history=round(seconds("--history", history, errors)),
             limit_seconds=LIMIT_SECONDS,
             sources=sources,
         )
@@ -166,12 +166,13 @@ def _pairs(flag: str, texts: Sequence[str], errors: list[FieldError]) -> dict[st
     return found
 
 
-def _seconds(flag: str, text: str, errors: list[FieldError]) -> float:
+def seconds(flag: str, text: str, errors: list[FieldError]) -> float:
+    """Reads a duration of at least a second."""
     try:
-        seconds = parse_duration(text).seconds
+        found = parse_duration(text).seconds
     except FormatError as error:
         errors.append(FieldError(flag, str(error)))
         return 15.0
-    if seconds < 1:
+    if found < 1:
         errors.append(FieldError(flag, "must be at least 1s"))
-    return float(max(seconds, 1))
+    return float(max(found, 1))

@@ -19,6 +19,7 @@ from cli.failure import report_failures
 COMMANDS = {
     "judge": ("cli.judge", "judge"),
     "explain": ("cli.explain", "explain"),
+    "status": ("cli.status", "status"),
     "history": ("cli.history", "history"),
     "keep": ("cli.keep", "keep"),
     "pause": ("cli.pause", "pause"),

@@ -1,0 +1,236 @@
+"""The command `gpu-tenure status`: all GPU pods with what is next, once or live; it only ever reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.judge import CaFile, Headers, Intervals, Matchers, PasswordFile, Timeout, TokenFile, Username
+from cli.options import Context, Form, Kubeconfig, Namespace, Output, Resources
+
+if TYPE_CHECKING:
+    from cli.status_input import Judging, Status
+    from policy.errors import FieldError
+    from policy.resources import ResourceTable
+    from reaper.criteria import JudgeSettings
+    from reaper.prometheus import PrometheusOptions
+
+PrometheusUrl = Annotated[
+    str,
+    typer.Option(
+        envvar="GPU_TENURE_STATUS_PROMETHEUS_URL",
+        help="Judge now, from this Prometheus; without it, what the reaper wrote on pods is shown.",
+    ),
+]
+Exempt = Annotated[bool, typer.Option("--exempt", help="Only pods that are exempt, or ask to be.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on; in a pipe, a line for each change.")]
+Every = Annotated[str, typer.Option(help="How often, with --watch.", metavar="10s")]
+Early = Annotated[
+    str, typer.Option(help="How long before its pod a container may claim to have started, as the reaper's.")
+]
+
+
+def status(  # noqa: PLR0913, PLR0917  one argument per flag
+    namespace: Namespace = None,
+    exempt: Exempt = False,
+    output: Form = Output.TABLE,
+    watch: Watch = False,
+    every: Every = "10s",
+    prometheus_url: PrometheusUrl = "",
+    interval: Intervals = None,
+    matcher: Matchers = None,
+    timeout: Timeout = "30s",
+    early_start: Early = "5m",
+    bearer_token_file: TokenFile = None,
+    username: Username = "",
+    password_file: PasswordFile = None,
+    ca_file: CaFile = None,
+    header: Headers = None,
+    gpu_resources: Resources = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show who holds which GPUs, how long they have been idle, and what happens when.
+
+    With `-n NAMESPACE` the rights to view that namespace are enough, and no Prometheus is needed. What may
+    not be read is said, and the rest is shown. Exit code 1: pods are not readable, or Prometheus could not
+    be used.
+    """
+    from cli import judge_input
+    from policy.errors import InvalidError
+
+    errors: list[FieldError] = []
+    seconds = judge_input.seconds("--every", every, errors)
+    early = judge_input.seconds("--early-start", early_start, errors)
+    table = judge_input.table(gpu_resources, errors)
+    options, settings = None, judge_input.criteria(interval or (), matcher or (), "24h", errors)
+    if prometheus_url:
+        options = judge_input.prometheus(
+            prometheus_url,
+            timeout,
+            bearer_token_file,
+            username,
+            password_file,
+            ca_file,
+            header or (),
+            errors=errors,
+        )
+    if errors or settings is None:
+        raise InvalidError(errors)
+    judging = Asked(options, settings, early)
+    viewer = Viewer(namespace, table, judging, output, exempt=exempt)
+    from cli.cluster import answered
+
+    try:
+        code = answered(lambda: viewer.run(seconds if watch else None, kubeconfig, context))
+    except KeyboardInterrupt:
+        code = 0
+    sys.exit(code)
+
+
+class Asked:
+    """How verdicts are to be found, if they are."""
+
+    def __init__(self, options: PrometheusOptions | None, settings: JudgeSettings, early: float) -> None:
+        self._options = options
+        self._settings = settings
+        self._early = early
+
+    @asynccontextmanager
+    async def judging(self) -> AsyncIterator[Judging | None]:
+        """Connects to Prometheus, if there is one."""
+        from cli.status_input import Judging
+        from reaper.prometheus import HttpPrometheus
+        from runtime.clock import SystemClock
+
+        if self._options is None:
+            yield None
+            return
+        adapter = HttpPrometheus(self._options, SystemClock().monotonic)
+        try:
+            yield Judging(adapter, self._settings, self._early)
+        finally:
+            adapter.close()
+
+
+class Viewer:
+    """Shows the status, once or again and again."""
+
+    def __init__(
+        self,
+        namespace: str | None,
+        table: ResourceTable,
+        asked: Asked,
+        output: Output,
+        *,
+        exempt: bool,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._namespace = namespace
+        self._table = table
+        self._asked = asked
+        self._output = output
+        self._exempt = exempt
+        self._sleep = sleep
+        self._said: dict[str, str] = {}
+
+    async def run(self, every: float | None, kubeconfig: Path | None, context: str | None) -> int:
+        """Shows it once, or every so many seconds; gives the exit code."""
+        from cli.cluster import connected
+
+        async with self._asked.judging() as judging:
+            if every is None:
+                async with connected(kubeconfig, context) as cluster:
+                    return self._once(await self._look(cluster, judging))
+            return await self._watch(every, kubeconfig, context, judging)
+
+    async def _look(self, cluster: Any, judging: Judging | None) -> Status | None:  # noqa: ANN401 - lazy
+        from cli.status_input import look
+
+        return await look(cluster, self._namespace, self._table, judging)
+
+    def _once(self, found: Status | None) -> int:
+        if found is None:
+            where = f"namespace {self._namespace}" if self._namespace else "all namespaces; name one with -n"
+            print(f"error: pods are not readable with your rights in {where}", file=sys.stderr)
+            return 1
+        if self._output is Output.JSON:
+            print(json.dumps(document(found, exempt=self._exempt), indent=2))
+        else:
+            from cli.printing import show
+            from cli.status_table import status_table
+
+            show(lambda width: status_table(found, width, exempt=self._exempt))
+        if found.problem:
+            print(f"error: {found.problem}; verdicts are what the reaper wrote on pods", file=sys.stderr)
+        return 1 if found.problem else 0
+
+    async def _watch(
+        self, every: float, kubeconfig: Path | None, context: str | None, judging: Judging | None
+    ) -> int:
+        """Goes on until it is interrupted, or pods are not readable."""
+        from rich.live import Live
+
+        from cli.cluster import connected
+        from cli.printing import console_of
+        from cli.status_table import status_table
+
+        console = console_of()
+        shown = console.is_terminal and self._output is Output.TABLE
+        with Live(console=console, auto_refresh=False) if shown else nullcontext() as live:
+            while True:
+                async with connected(kubeconfig, context) as cluster:
+                    found = await self._look(cluster, judging)
+                if found is None:
+                    break
+                if live is not None:
+                    live.update(status_table(found, console.width, exempt=self._exempt), refresh=True)
+                else:
+                    self._lines(found)
+                await self._sleep(every)
+        return self._once(found)
+
+    def _lines(self, found: Status) -> None:
+        """Prints what changed since the last look, where no terminal shows a table."""
+        from cli.status_table import change_of, line_of
+
+        if self._output is Output.JSON:
+            print(json.dumps(document(found, exempt=self._exempt)), flush=True)
+            return
+        rows = [row for row in found.rows if row.exempt or not self._exempt]
+        said = {row.subject.pod.uid: change_of(row, found.at) for row in rows}
+        for row in rows:
+            uid = row.subject.pod.uid
+            if self._said.get(uid) != said[uid]:
+                print(f"{found.at:%Y-%m-%dT%H:%M:%SZ}\t{line_of(row, found.at)}", flush=True)
+        self._said = said
+
+
+def document(found: Status, *, exempt: bool) -> dict[str, Any]:
+    """The answer as docs/status.md has it."""
+    from policy.durations import format_time
+    from reaper.overview import document as row_document
+
+    pause, switches = found.pause, found.switches
+    return {
+        "at": format_time(found.at),
+        "judged": found.judged and not found.problem,
+        "pods": [row_document(row, found.at) for row in found.rows if row.exempt or not exempt],
+        "switches": {
+            "profile": switches.profile.value if switches.profile else None,
+            "dryRun": switches.dry_run,
+            "paused": pause.paused if pause else None,
+            "pauseReason": pause.reason or None if pause else None,
+            "brake": found.brake,
+        },
+        "remarks": list(found.remarks),
+        "missing": found.missing,
+        "problem": found.problem or None,
+    }

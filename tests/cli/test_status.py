@@ -1,0 +1,230 @@
+"""The command `status` on a real API server and Prometheus, with the rights of an ordinary developer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from policy.durations import format_time
+from sandbox.deadline import utc_now
+from sandbox.history import write_history
+from sandbox.install import Installation
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+P = "gpu-tenure.io/"
+POLICY = {
+    "apiVersion": "gpu-tenure.io/v1alpha1",
+    "kind": "GPUPolicy",
+    "metadata": {"name": "status-tests"},
+    "spec": {
+        "namespaceSelector": {"matchLabels": {"status-tests": "true"}},
+        "idle": {"action": "evict", "after": "3m", "grace": "10m", "warmUp": "5s"},
+        "bounds": {"exemption": "30d"},
+    },
+}
+SWITCHES = "/api/v1/namespaces/gpu-tenure-system/configmaps/gpu-tenure-switches"
+TERMS = {
+    f"{P}policy": "status-tests",
+    f"{P}class": "batch",
+    f"{P}idle-action": "evict",
+    f"{P}idle-after": "3m",
+    f"{P}idle-utilization": "5",
+    f"{P}idle-statistic": "maximum",
+    f"{P}idle-grace": "10m",
+    f"{P}idle-warm-up": "5s",
+}
+
+
+class Stage:
+    """A namespace with pods, and the command as people run it."""
+
+    def __init__(self, installation: Installation, namespace: str) -> None:
+        self.namespace = namespace
+        self.sandbox = installation.sandbox
+        self.api = installation.sandbox.api()
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        self.node = f"status-{namespace.split('-', maxsplit=1)[0]}"
+
+    def pod(
+        self, name: str, activity: str = "idle", devices: int = 1, memory: str = "", **labels: str
+    ) -> str:
+        """Makes a pod that has run for an hour; gives its UID."""
+        notes = {"sandbox.gpu-tenure.io/started-ago": "60m", "sandbox.gpu-tenure.io/activity": activity}
+        if memory:
+            notes["sandbox.gpu-tenure.io/memory"] = memory
+        limits = {"limits": {"nvidia.com/gpu": str(devices)}}
+        body = {
+            "metadata": {
+                "name": name,
+                "labels": {**TERMS, **{P + key: value for key, value in labels.items()}},
+                "annotations": {**notes, f"{P}requested-by": "ann"},
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "nodeSelector": {"kubernetes.io/hostname": self.node},
+                "containers": [{"name": "main", "image": "registry.example/x:1", "resources": limits}],
+            },
+        }
+        self.api.create(self.pods, body)
+        uid: str = self.api.wait_running(self.namespace, name)["metadata"]["uid"]
+        return uid
+
+    def warn(self, name: str, uid: str) -> str:
+        """Writes a warning on a pod as the reaper does; gives the time of action."""
+        since = utc_now() - timedelta(minutes=4)
+        at = format_time(since + timedelta(minutes=16))
+        notes = {"idle-since": format_time(since), "reclaim-at": at, "warned-uid": uid}
+        annotations = {P + key: value for key, value in notes.items()}
+        self.api.patch(f"{self.pods}/{name}", {"metadata": {"annotations": annotations}})
+        return at
+
+    def run(self, *args: str, user: str = "dev-a", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Runs the command."""
+        argv = [
+            sys.executable,
+            "-m",
+            "cli",
+            "status",
+            "--kubeconfig",
+            str(self.sandbox.kubeconfig(user)),
+            *args,
+        ]
+        wide = {**os.environ, "COLUMNS": "220"}
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=timeout, env=wide)
+
+    def json(self, *args: str, user: str = "dev-a") -> dict[str, Any]:
+        """Runs the command and gives its answer, the pods by name."""
+        done = self.run("-n", self.namespace, "--output", "json", *args, user=user)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        found["pods"] = {one["pod"]: one for one in found["pods"]}
+        return found
+
+
+@pytest.fixture(scope="module")
+def policy(installation: Installation) -> Iterator[None]:
+    """The policy of these tests, and switches that let it act."""
+    api = installation.sandbox.api()
+    path = "/apis/gpu-tenure.io/v1alpha1/gpupolicies"
+    api.create(path, POLICY)
+    before = api.get(SWITCHES)["data"]
+    api.patch(SWITCHES, {"data": {"profile": "enforce", "dry-run": "false"}})
+    yield
+    api.patch(SWITCHES, {"data": before})
+    api.delete(f"{path}/status-tests")
+
+
+@pytest.fixture
+def stage(installation: Installation, make_namespace: Callable[..., str], policy: None) -> Stage:  # noqa: ARG001
+    """A namespace that a developer may edit, with a node of its own."""
+    namespace = make_namespace(labels={"status-tests": "true"})
+    installation.sandbox.api().grant_edit(namespace, "dev-a")
+    found = Stage(installation, namespace)
+    taint = {"key": "status", "effect": "PreferNoSchedule"}
+    name = {"kubernetes.io/hostname": found.node}
+    installation.sandbox.add_node(found.node, {"nvidia.com/gpu": 8}, labels=name, taints=[taint])
+    return found
+
+
+def test_a_developer_sees_what_is_next_without_prometheus(stage: Stage) -> None:
+    """From what the reaper wrote; what may not be read is said, and the rest is shown."""
+    warned = stage.pod("warned", devices=2)
+    at = stage.warn("warned", warned)
+    stage.pod("unmarked")
+    found = stage.json()
+    row = found["pods"]["warned"]
+    assert (row["verdict"], row["reason"], row["skip"]) == ("Idle", "BelowThreshold", "WithinGrace")
+    assert row["next"] == {"step": "evict", "at": at}
+    assert (row["requester"], row["class"], row["devices"]) == ("ann", "batch", 2)
+    assert found["pods"]["unmarked"]["verdict"] is None
+    assert found["missing"]["GPUPolicies"] == "not readable with your rights"
+    assert "the pause switch" not in found["missing"]
+    assert found["switches"]["paused"] is False
+    assert found["switches"]["brake"] is None
+    assert (found["switches"]["profile"], found["switches"]["dryRun"]) == ("enforce", False)
+    assert (row["switch"], row["most"]) == ("terms", "evict")
+    text = stage.run("-n", stage.namespace).stdout
+    assert text.index("warned") < text.index("unmarked")
+    assert f"{at[11:16]}Z" in text
+    assert "GPUPolicies: not readable with your rights" in text
+    assert "serving" not in text
+
+
+def test_with_prometheus_pods_are_judged_now(stage: Stage) -> None:
+    """Idle, busy and parked pods, with utilization; the switch that decides is named."""
+    stage.pod("idle")
+    stage.pod("busy", "busy")
+    stage.pod("parked", memory="20Gi")
+    stage.pod("kept", **{"idle-action": "exempt"})
+    write_history(stage.sandbox, minutes=4, namespaces=[stage.namespace])
+    url = ("--prometheus-url", stage.sandbox.prometheus_url, "--early-start", "365d")
+    found = stage.json(*url, user="admin")
+    pods = found["pods"]
+    assert (pods["busy"]["verdict"], pods["busy"]["next"]["step"]) == ("Active", "nothing")
+    assert pods["busy"]["utilization"] > 50
+    assert (pods["idle"]["verdict"], pods["idle"]["parked"]) == ("Idle", False)
+    assert (pods["parked"]["verdict"], pods["parked"]["parked"]) == ("Idle", True)
+    assert pods["idle"]["utilization"] < 5
+    assert pods["kept"]["verdict"] == "Skipped"
+    assert pods["kept"]["exempt"] is True
+    assert pods["kept"]["exemptUntil"] > format_time(utc_now())
+    assert pods["idle"]["next"] == {"step": "warn", "at": None}
+    stage.api.patch(SWITCHES, {"data": {"profile": "warn"}})
+    try:
+        row = stage.json(*url, user="admin")["pods"]["idle"]
+    finally:
+        stage.api.patch(SWITCHES, {"data": {"profile": "enforce"}})
+    assert (row["switch"], row["most"], row["next"]["step"]) == ("profile", "warn", "warn")
+    remarks = [one for one in found["remarks"] if one.startswith("policy status-tests")]
+    assert remarks
+    assert "serving" in remarks[0]
+    only = stage.json("--exempt", user="admin")
+    assert set(only["pods"]) == {"kept"}
+
+
+def test_in_a_pipe_watch_prints_a_line_for_each_change(stage: Stage) -> None:
+    """First all pods, then only what changed."""
+    uid = stage.pod("a")
+    argv = [sys.executable, "-m", "cli", "status", "-n", stage.namespace, "--watch", "--every", "1s"]
+    kubeconfig = ("--kubeconfig", str(stage.sandbox.kubeconfig("dev-a")))
+    with subprocess.Popen([*argv, *kubeconfig], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            first = process.stdout.readline()
+            at = stage.warn("a", uid)
+            second = process.stdout.readline()
+        finally:
+            process.terminate()
+    assert first.split("\t")[1:4] == [stage.namespace, "a", "1"]
+    assert second.split("\t")[4] == "Idle"
+    assert f"{at[11:16]}Z" in second
+
+
+def test_whoever_may_read_no_pods_is_told(stage: Stage) -> None:
+    """With a namespace to name, and exit code 1; wrong flags end with 2."""
+    done = stage.run()
+    assert (done.returncode, "name one with -n" in done.stderr) == (1, True)
+    done = stage.run("-n", "kube-system")
+    assert (done.returncode, "not readable with your rights in namespace kube-system" in done.stderr) == (
+        1,
+        True,
+    )
+    done = stage.run("--every", "soon", "--prometheus-url", "ftp://x")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_a_prometheus_that_is_away_leaves_what_was_written(stage: Stage) -> None:
+    """The table is shown all the same, and the exit code says that nothing was judged."""
+    at = stage.warn("a", stage.pod("a"))
+    done = stage.run("-n", stage.namespace, "--prometheus-url", "http://127.0.0.1:9", user="admin")
+    assert done.returncode == 1
+    assert "verdicts are what the reaper wrote on pods" in done.stderr
+    assert f"{at[11:16]}Z" in done.stdout
