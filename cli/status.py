@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.judge import CaFile, Headers, Intervals, Matchers, PasswordFile, Timeout, TokenFile, Username
+from cli.judge import (
+    CaFile,
+    Headers,
+    Intervals,
+    Matchers,
+    PasswordFile,
+    SourceFile,
+    Timeout,
+    TokenFile,
+    Username,
+)
 from cli.options import Context, Form, Kubeconfig, Namespace, Output, Resources
 
 if TYPE_CHECKING:
@@ -53,6 +63,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
     password_file: PasswordFile = None,
     ca_file: CaFile = None,
     header: Headers = None,
+    source_file: SourceFile = None,
     gpu_resources: Resources = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -70,7 +81,9 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
     seconds = judge_input.seconds("--every", every, errors)
     early = judge_input.seconds("--early-start", early_start, errors)
     table = judge_input.table(gpu_resources, errors)
-    options, settings = None, judge_input.criteria(interval or (), matcher or (), "24h", errors)
+    sources = judge_input.sources(source_file, errors)
+    options = None
+    settings = judge_input.criteria(interval or (), matcher or (), "24h", sources, errors)
     if prometheus_url:
         options = judge_input.prometheus(
             prometheus_url,

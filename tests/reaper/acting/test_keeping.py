@@ -38,8 +38,8 @@ SPANS = [
     pytest.param(
         marked("2025-02-26T15:00:00Z"),
         "4h",
-        "2025-03-01T15:00:00Z, not for 4h: by policy default, pods can be kept for 72h after they became idle, "
-        "and it is idle since 2025-02-26T15:00:00Z",
+        "2025-03-01T15:00:00Z, not for 4h: by policy default, "
+        "pods can be kept for 72h after they became idle, and it is idle since 2025-02-26T15:00:00Z",
         id="to the policy's bound",
     ),
 ]
