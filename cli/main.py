@@ -23,6 +23,7 @@ COMMANDS = {
     "history": ("cli.history", "history"),
     "keep": ("cli.keep", "keep"),
     "pause": ("cli.pause", "pause"),
+    "resume": ("cli.resume", "resume"),
     "unpause": ("cli.pause", "unpause"),
     "webhook": ("cli.webhook", "webhook"),
     "reaper": ("cli.reaper", "reaper"),

@@ -131,7 +131,7 @@ def parse_way(row: Mapping[str, Any]) -> Way:
     resource = _text(row, "resource", _NAME, "a plural such as jobsets", errors)
     wanted = "a JSON pointer such as /spec/suspend or /metadata/annotations/example.com~1stop"
     field = _text(row, "field", _POINTER, wanted, errors)
-    remember = _text({"remember": field, **row}, "remember", _POINTER, wanted, errors)
+    remember = _text({"remember": field or REPLICAS, **row}, "remember", _POINTER, wanted, errors)
     if field.startswith(f"/metadata/annotations/{PREFIX.replace('/', '~1')}"):
         errors.append(FieldError("field", "must not be an annotation of gpu-tenure itself"))
     value = row.get("value")

@@ -68,8 +68,10 @@ variables.spec[?{{ $first }}] == variables.oldSpec[?{{ $first }}] ||
         variables.spec[?{{ $first }}] == optional.of(dyn({{ toJson .value }}))
 {{- else -}}
 {{- $second := index $keys 3 | toJson -}}
-variables.spec[?{{ $first }}].orValue({}).all(key, variables.spec[{{ $first }}][key] ==
-          variables.oldSpec[?{{ $first }}][?key].orValue(null) || key == {{ $second }} && variables.spec[{{ $first }}][key] == dyn({{ toJson .value }})) &&
-        variables.oldSpec[?{{ $first }}].orValue({}).all(key, key in variables.spec[?{{ $first }}].orValue({}))
+{{- $new := printf "dyn(variables.spec[?%s].orValue({}))" $first -}}
+{{- $old := printf "dyn(variables.oldSpec[?%s].orValue({}))" $first -}}
+{{ $new }}.all(key, key in {{ $old }} && {{ $new }}[key] == {{ $old }}[key] ||
+          key == {{ $second }} && {{ $new }}[key] == dyn({{ toJson .value }})) &&
+        {{ $old }}.all(key, key in {{ $new }})
 {{- end }}
 {{- end }}
