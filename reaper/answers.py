@@ -38,7 +38,7 @@ Key = tuple[Series, Asked, int]
 """A question: of which series, what, and over how many seconds (or, for ABOVE, above which percent)."""
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, cache_hash=True):
     """Whom and what one series describes."""
 
     namespace: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
@@ -22,6 +23,8 @@ __all__ = [
     "NVIDIA_SMI",
     "SOURCES",
     "XPUMD",
+    "vendors_by_card",
+    "vendors_by_source",
     "vendors_of",
 ]
 
@@ -122,6 +125,19 @@ SOURCES: Final = (
 """Every exporter that is known, in the order of evidence."""
 
 
+@lru_cache(maxsize=8)
 def vendors_of(sources: tuple[Source, ...]) -> frozenset[str]:
     """Vendors whose devices some source sees; of all others nothing is known, which never proves idleness."""
     return frozenset(vendor for source in sources for vendor in source.vendors)
+
+
+@lru_cache(maxsize=8)
+def vendors_by_source(sources: tuple[Source, ...]) -> dict[str, frozenset[str]]:
+    """Vendors by the name of the source that sees their devices."""
+    return {source.name: frozenset(source.vendors) for source in sources}
+
+
+@lru_cache(maxsize=8)
+def vendors_by_card(sources: tuple[Source, ...]) -> frozenset[str]:
+    """Vendors whose shares are judged by the physical card alone."""
+    return frozenset(vendor for source in sources for vendor in source.by_card)

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from policy.resources import Unit
 from reaper.evidence import SignalEvidence
-from reaper.exporters import SOURCES
+from reaper.exporters import SOURCES, vendors_by_card, vendors_by_source
 from reaper.pods import GpuPod
 from reaper.signals import Board, Device, Reading, Signals
 from reaper.sources import PROVING_ROLES, Role, Sharing, Source
 
 
-def devices(pod: GpuPod, signals: Signals, sources: Collection[Source] = SOURCES) -> Iterator[Device]:
+def devices(pod: GpuPod, signals: Signals, sources: tuple[Source, ...] = SOURCES) -> Iterator[Device]:
     """The devices that the pod's own containers hold, by the most telling exporter."""
     holders = pod.devices.containers
     found = [
@@ -32,7 +32,7 @@ def devices(pod: GpuPod, signals: Signals, sources: Collection[Source] = SOURCES
         return (joined(one, signals.boards) if by_card else one for one in shares)
     sliced = {device.device for device in found if device.instance}
     kept = (device for device in found if device.instance or device.device not in sliced)
-    return (joined(replace(one, divided=one.divided or _cut(pod, one)), signals.boards) for one in kept)
+    return (joined(_cut(pod, one), signals.boards) for one in kept)
 
 
 def joined(device: Device, boards: Mapping[str, Board]) -> Device:
@@ -75,11 +75,11 @@ def at_rest(device: Device, board: Board) -> tuple[Reading, ...] | None:
     return readings if resting and proves(readings) else None
 
 
-def _is_of_vendor(pod: GpuPod, device: Device, sources: Collection[Source]) -> bool:
+def _is_of_vendor(pod: GpuPod, device: Device, sources: tuple[Source, ...]) -> bool:
     """Whether what tells of the device sees the kind of device that the pod asked for."""
+    seen = vendors_by_source(sources)
     told = {reading.source for reading in device.readings}
-    seen = {vendor for source in sources if source.name in told for vendor in source.vendors}
-    return any(rule.vendor in seen for rule in pod.devices.rules)
+    return any(rule.vendor in seen.get(name, ()) for name in told for rule in pod.devices.rules)
 
 
 def _of_card(reading: Reading) -> Reading:
@@ -89,15 +89,15 @@ def _of_card(reading: Reading) -> Reading:
     return replace(reading, metric=replace(reading.metric, role=Role.ACTIVITY))
 
 
-def _by_card(pod: GpuPod, sources: Collection[Source]) -> bool:
+def _by_card(pod: GpuPod, sources: tuple[Source, ...]) -> bool:
     """Whether the pod's shares are of a kind that is judged by the physical card."""
-    vendors = {vendor for source in sources for vendor in source.by_card}
+    vendors = vendors_by_card(sources)
     return any(rule.vendor in vendors for rule in pod.devices.rules)
 
 
-def _cut(pod: GpuPod, device: Device) -> bool:
-    """Whether the pod asked for a part of a device whose metrics only tell of the whole."""
-    return device.rests and asks_for_slices(pod)
+def _cut(pod: GpuPod, device: Device) -> Device:
+    """The device as a divided one, if the pod asked for a part and its metrics only tell of the whole."""
+    return replace(device, divided=True) if device.rests and asks_for_slices(pod) else device
 
 
 def asks_for_shares(pod: GpuPod) -> bool:

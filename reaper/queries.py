@@ -17,7 +17,7 @@ LOOKBACK_SECONDS = 300.0
 """How far Prometheus looks back for the last sample of a series by itself."""
 
 
-class Series(Struct, frozen=True):
+class Series(Struct, frozen=True, cache_hash=True):
     """The series of one metric in one form, as PromQL.
 
     Attributes:

@@ -52,7 +52,7 @@ class Sharing(StrEnum):
     SHARE = "share"
 
 
-class Metric(Struct, frozen=True):
+class Metric(Struct, frozen=True, cache_hash=True):
     """One metric.
 
     Attributes:
@@ -76,7 +76,7 @@ class Metric(Struct, frozen=True):
     where: tuple[tuple[str, str], ...] = ()
 
 
-class Form(Struct, frozen=True):
+class Form(Struct, frozen=True, cache_hash=True):
     """One way in which series name the workload; the labels are empty where a form has none.
 
     Attributes:
@@ -151,7 +151,7 @@ def forms(namespace: str = "namespace", pod: str = "pod", container: str = "cont
     return (own,)
 
 
-class Source(Struct, frozen=True):
+class Source(Struct, frozen=True, cache_hash=True):
     """One exporter.
 
     Attributes:

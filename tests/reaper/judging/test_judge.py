@@ -205,3 +205,12 @@ def test_who_uses_a_card_is_found_for_all_pods_at_once() -> None:
     one, two = device(name="GPU-0"), device(name="GPU-1")
     found = Signals(HOUR, {("team", "a"): (one, two), ("team", "b"): (one,)}).users
     assert found == {"GPU-0": frozenset({("team", "a"), ("team", "b")}), "GPU-1": frozenset({("team", "a")})}
+
+
+def test_no_finding_of_a_device_that_is_told_twice_is_lost() -> None:
+    """When an exporter begins to print UIDs, a device has two sets of series for a while."""
+    before, after = device(reading(maximum=90.0, last_sample=None)), device(uid="uid-p")
+    for devices in ((before, after), (after, before)):
+        assert verdict(*devices).reason is Reason.ABOVE_THRESHOLD
+    quiet = device(reading(last_sample=None))
+    assert verdict(quiet, after).reason is Reason.STALE
