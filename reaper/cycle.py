@@ -14,6 +14,7 @@ from reaper.alertboard import Topic
 from reaper.alerts import idle_warning
 from reaper.backfill import backfill_of
 from reaper.brakes import Brake, Sample, advance
+from reaper.deadline_telling import DeadlineTeller
 from reaper.evicting import Evictor
 from reaper.limits import BrakeLimits, Limits
 from reaper.lookback import Lookback
@@ -84,6 +85,7 @@ class Cycle:
         )
         self._evictor = Evictor(ports, reporter, recheck, recorder)
         self._ways = settings.ways()
+        self._deadlines = DeadlineTeller(ports, self._rules.excluded_namespaces, settings.contact)
         self._reverted = Reverted(ports, reporter)
 
     async def run(self, quiet_until: datetime | None = None) -> CycleResult:
@@ -104,6 +106,7 @@ class Cycle:
         records = await self._ports.records.fetch()
         pods = tuple(self._ports.pods())
         subjects = await self._survey(pods, began)
+        await self._deadlines.tell(subjects, began)
         observation = await self._observe(subjects, began)
         if observation is not None and not observation.complete:
             return self._held(observation.problem or Reason.PARTIAL_ANSWER, observation.problems)
@@ -131,8 +134,9 @@ class Cycle:
 
     def _held(self, problem: str, sentences: Collection[str]) -> CycleResult:
         self._reporter.cycle_problem(problem, sentences)
-        # Nobody could look, so what was said of idle pods still holds.
-        self._ports.alerts.again(Topic.IDLE, self._ports.clock.now())
+        # Nobody could look, so what was said still holds.
+        for topic in Topic:
+            self._ports.alerts.again(topic, self._ports.clock.now())
         metrics.CYCLES.labels("held").inc()
         return CycleResult.HELD
 

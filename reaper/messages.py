@@ -27,6 +27,8 @@ class EventReason(StrEnum):
     EVICTION_REFUSED = "GPUEvictionRefused"
     NOT_WRITABLE = "GPUWarningNotWritten"
     KEEP_UNTIL = "GPUKeepUntil"
+    DEADLINE_APPROACHING = "DeadlineApproaching"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
     STOPPED = "GPUIdleStopped"
     STOP_REVERTED = "GPUStopReverted"
 

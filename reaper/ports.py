@@ -14,6 +14,7 @@ from reaper.act import ActorPort
 from reaper.alertboard import AlertsPort, NoAlerts
 from reaper.endings import Endings
 from reaper.evidence import Verdict
+from reaper.jobs import GpuJob
 from reaper.observation import Observation
 from reaper.owners import OwnersPort
 from reaper.pause import Pause
@@ -21,6 +22,7 @@ from reaper.pods import GpuPod
 from reaper.records import RecordsPort
 from reaper.stop_api import StopPort
 from runtime.clock import Clock
+from runtime.events import NoOnce, OncePort
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,8 @@ class Ports:
         write_status: Writes the status of the GPUPolicy of this name; raises ApiError and ApiUnreachable.
         leading: True while this process may act, asked right before every write.
         alerts: Who tells Alertmanager.
+        jobs: The Jobs of the watch cache that have a deadline.
+        once: Who sends Events that must not be repeated.
         endings: How the containers of pods ended, as the watch showed it.
     """
 
@@ -68,4 +72,6 @@ class Ports:
     write_status: Callable[[str, Mapping[str, Any]], Awaitable[None]]
     leading: Callable[[], bool]
     alerts: AlertsPort = field(default_factory=NoAlerts)
+    jobs: Callable[[], Collection[GpuJob]] = tuple
+    once: OncePort = field(default_factory=NoOnce)
     endings: Endings = field(default_factory=Endings)

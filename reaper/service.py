@@ -18,7 +18,7 @@ from reaper.memory import Memory
 from reaper.receiver import NotNow, Receiver
 from reaper.report import NoEvents, Reporter
 from reaper.settings import ReaperSettings
-from reaper.world import World, silent
+from reaper.world import CONTROLLER, World, silent
 from runtime.clock import Clock
 from runtime.events import EventRecorder, EventsPort
 from runtime.kube import KubePort
@@ -29,7 +29,6 @@ from runtime.scrapers import guard_of
 
 log = structlog.get_logger(__name__)
 
-CONTROLLER = "gpu-tenure.io/reaper"
 LEASE = "gpu-tenure-reaper"
 
 

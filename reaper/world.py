@@ -20,6 +20,7 @@ from reaper.alertmanager import Courier, Outbox
 from reaper.clocks import believed, disagreement
 from reaper.endings import Endings
 from reaper.evidence import Verdict
+from reaper.jobs import MARKED_JOBS, gpu_job
 from reaper.judge import judge
 from reaper.metrics import DATA_AGE
 from reaper.observation import Observation, observe
@@ -34,12 +35,15 @@ from reaper.shadow_records import ShadowRecords
 from reaper.stop_api import KubeStops
 from runtime.catalog import NAMESPACES_PATH, POLICIES_PATH, Catalog
 from runtime.clock import Clock
+from runtime.events import EventRecorder, NoOnce, OncePort
 from runtime.kube import MERGE_PATCH, ApiError, KubePort
 from runtime.lease import Elector
 from runtime.sieve import gpu_pod_sieve
 from runtime.watch import Change, WatchCache
 
+CONTROLLER = "gpu-tenure.io/reaper"
 PODS_PATH = "/api/v1/pods"
+JOBS_PATH = "/apis/batch/v1/jobs"
 STALE_SECONDS = 180.0
 """The API server sends a bookmark every minute: a watch that is silent for longer is not to be trusted."""
 
@@ -63,10 +67,15 @@ class World:
         self._table = settings.table()
         sieve = gpu_pod_sieve(self._table)
         self.pods = WatchCache(client, PODS_PATH, self._decode, clock=clock, sieve=sieve)
+        self.jobs = WatchCache(client, JOBS_PATH, gpu_job, clock=clock, sieve=MARKED_JOBS)
         self.endings = Endings()
         self.pods.subscribe(self._note_ending)
         self.prometheus = HttpPrometheus(settings.prometheus(), clock.monotonic)
         couriers = [] if silent(settings) else [Courier(one) for one in settings.alertmanagers()]
+        recorder = EventRecorder(
+            client, clock=clock, controller=CONTROLLER, instance=settings.identity or "reaper"
+        )
+        self.once: OncePort = NoOnce() if silent(settings) else recorder
         self.outbox = Outbox(couriers)
         self.alerts = AlertBoard(couriers, settings.hold_seconds(settings.cycle))
         self._settings = settings
@@ -95,6 +104,8 @@ class World:
             write_status=self.write_status,
             leading=elector.is_leader if elector is not None else lambda: True,
             alerts=self.alerts,
+            jobs=self.jobs.values,
+            once=self.once,
             endings=self.endings,
         )
 
@@ -165,6 +176,7 @@ class World:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.catalog.run(), name="watch policies and namespaces")
             group.create_task(self.pods.run(), name="watch pods")
+            group.create_task(self.jobs.run(), name="watch Jobs")
 
     async def wait_synced(self, seconds: float) -> bool:
         """Waits for the first lists; returns whether they are there."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 import structlog
@@ -46,6 +48,47 @@ class EventsPort(Protocol):
     ) -> bool:
         """Sends or repeats one Event; returns whether it arrived."""
         ...
+
+
+class Sent(StrEnum):
+    """What became of an Event that is to be sent once."""
+
+    CREATED = "created"
+    KNOWN = "known"
+    FAILED = "failed"
+
+
+class OncePort(Protocol):
+    """Who sends Events that are not to be repeated; EventRecorder does, and so do fakes. Never raises."""
+
+    async def once(
+        self,
+        key: str,
+        regarding: Regarding,
+        reason: str,
+        action: str,
+        note: str,
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - the field's name in the API
+    ) -> Sent:
+        """Sends an Event unless one with this key about this object is there, whoever sent it."""
+        ...
+
+
+class NoOnce:
+    """The OncePort that sends none, and says that all was sent before."""
+
+    async def once(
+        self,
+        key: str,
+        regarding: Regarding,
+        reason: str,
+        action: str,
+        note: str,
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - the field's name in the API
+    ) -> Sent:
+        """Sends nothing."""
+        del key, regarding, reason, action, note, type
+        return Sent.KNOWN
 
 
 class EventRecorder:
@@ -93,6 +136,31 @@ class EventRecorder:
         metrics.EVENTS.labels(result).inc()
         return True
 
+    async def once(
+        self,
+        key: str,
+        regarding: Regarding,
+        reason: str,
+        action: str,
+        note: str,
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - the field's name in the API
+    ) -> Sent:
+        """Creates the Event under a name that follows from the object and the key.
+
+        So another process that was told the same creates nothing, as long as the API server keeps Events.
+        """
+        same = _Same(regarding, reason[:WORD_CHARACTERS], action[:WORD_CHARACTERS], cut(escape(note)), type)
+        token = hashlib.sha256(f"{regarding.uid}/{key}".encode()).hexdigest()[:16]
+        sent = Sent.CREATED
+        try:
+            await self._create(same, token)
+        except ApiError as error:
+            sent = Sent.KNOWN if error.reason == "AlreadyExists" else Sent.FAILED
+        except ApiUnreachable:
+            sent = Sent.FAILED
+        metrics.EVENTS.labels(sent.value).inc()
+        return sent
+
     async def _repeat(self, same: _Same) -> str | None:
         written = self._recent.get(same)
         if written is None:
@@ -110,8 +178,8 @@ class EventRecorder:
         self._remember(same, structs.replace(written, count=count))
         return "repeated"
 
-    async def _create(self, same: _Same) -> str:
-        name = f"{same.regarding.name[:230].rstrip('.-')}.{self._token()}"
+    async def _create(self, same: _Same, token: str = "") -> str:
+        name = f"{same.regarding.name[:230].rstrip('.-')}.{token or self._token()}"
         await self._send("POST", _collection(same.regarding), self._event(same, name), "application/json")
         self._remember(same, _Written(name))
         return "created"

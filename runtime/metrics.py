@@ -28,7 +28,7 @@ LEASE_FAILURES = Counter(
 )
 EVENTS = Counter(
     "gpu_tenure_runtime_events_total",
-    "Kubernetes Events by what became of them: created, repeated or failed.",
+    "Kubernetes Events by what became of them: created, repeated, known (sent before) or failed.",
     ["result"],
 )
 CRD_MISSING = Gauge(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.events import EventRecorder, Regarding, cut
+from runtime.events import EventRecorder, Regarding, Sent, cut
 from runtime.kube import KubeClient
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/team-a/events"
@@ -129,3 +129,35 @@ def test_a_cut_text_fits_and_is_a_beginning_of_the_text(text: str, limit: int) -
     else:
         assert got.endswith("…")
         assert text.startswith(got[:-1])
+
+
+async def test_an_event_that_is_sent_once_is_named_by_what_it_says(
+    fake_api: Any, recorder: EventRecorder
+) -> None:
+    """Another process makes the same name, and another key or object another one."""
+    fake_api.on("POST", EVENTS, fake_api.json({}, 201))
+    other = Regarding("Pod", "trainer", "uid-2", "team-a")
+    for key, about in (("24h", POD), ("24h", POD), ("1h", POD), ("24h", other)):
+        assert await recorder.once(key, about, "DeadlineApproaching", "Deadline", "soon") is Sent.CREATED
+    names = [json.loads(body)["metadata"]["name"] for *_, body in fake_api.requests]
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
+    assert all(name.startswith("trainer.") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "sent"),
+    [
+        pytest.param(409, "AlreadyExists", Sent.KNOWN, id="it is there already"),
+        pytest.param(409, "Conflict", Sent.FAILED, id="another conflict"),
+        pytest.param(403, "Forbidden", Sent.FAILED, id="it is not allowed"),
+        pytest.param(500, "InternalError", Sent.FAILED, id="the API server fails"),
+    ],
+)
+async def test_what_becomes_of_an_event_that_is_sent_once(
+    fake_api: Any, recorder: EventRecorder, status: int, reason: str, sent: Sent
+) -> None:
+    """Who asks knows whether to try again; nothing is raised."""
+    body = {"kind": "Status", "reason": reason, "code": status, "message": "x"}
+    fake_api.on("POST", EVENTS, fake_api.json(body, status))
+    assert await recorder.once("24h", POD, "DeadlineApproaching", "Deadline", "soon") is sent

@@ -19,6 +19,7 @@ from reaper.alertboard import AlertsPort, NoAlerts
 from reaper.cycle import Cycle, CycleResult
 from reaper.evidence import Verdict
 from reaper.fates import Fate
+from reaper.jobs import GpuJob
 from reaper.memory import Memory
 from reaper.observation import Observation
 from reaper.owners import OwnersUnreadableError, Root, root_of_pod
@@ -31,7 +32,7 @@ from reaper.settings import ReaperSettings
 from reaper.stop_api import Chain, Found, NotStoppableError, Standing
 from reaper.stops import Stop, stop_of
 from reaper.stopways import BUILT_IN, WORKLOAD, Ways
-from runtime.events import Regarding
+from runtime.events import Regarding, Sent
 from tests.reaper.acting.made import AFTER, MINUTE, NOON, POLICY, pod_of, verdict_of
 
 BUILT_IN_WAYS = Ways(BUILT_IN)
@@ -75,6 +76,44 @@ class FakeEvents:
     def reasons(self, pod: str) -> list[str]:
         """Gives the reasons of the Events on a pod."""
         return [reason for name, reason, _ in self.sent if name == pod]
+
+
+class FakeOnce:
+    """Keeps Events by name as the API server does, for other processes too; `broken` loses them."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], tuple[str, str, str]] = {}
+        self.calls = 0
+        self.broken = False
+
+    async def once(
+        self,
+        key: str,
+        regarding: Regarding,
+        reason: str,
+        action: str,
+        note: str,
+        type: str = "Normal",  # noqa: A002
+    ) -> Sent:
+        """Remembers an Event as (object, reason, note)."""
+        assert (action, type) == ("Deadline", "Warning")
+        self.calls += 1
+        if self.broken:
+            return Sent.FAILED
+        if (regarding.uid, key) in self.kept:
+            return Sent.KNOWN
+        self.kept[regarding.uid, key] = (f"{regarding.kind} {regarding.name}", reason, note)
+        return Sent.CREATED
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """What was said, as (object, reason), in its order."""
+        return [(name, reason) for name, reason, _ in self.kept.values()]
+
+    @property
+    def notes(self) -> list[str]:
+        """The sentences, in their order."""
+        return [note for _, _, note in self.kept.values()]
 
 
 class FakeRecords:
@@ -239,6 +278,8 @@ class FakeWorld:
     ) -> None:
         self.clock = FakeClock()
         self.alerts = alerts or NoAlerts()
+        self.jobs: list[GpuJob] = []
+        self.once_events = FakeOnce()
         self.pods: dict[str, GpuPod] = {}
         self.verdicts: dict[str, Verdict] = {}
         self.namespaces: dict[str, dict[str, str]] = {"team-a": {}, "team-b": {}}
@@ -331,6 +372,8 @@ class FakeWorld:
             write_status=self._write_status,
             leading=lambda: self.leads,
             alerts=self.alerts,
+            jobs=lambda: tuple(self.jobs),
+            once=self.once_events,
         )
 
     async def _write_status(self, policy: str, status: Mapping[str, Any]) -> None:

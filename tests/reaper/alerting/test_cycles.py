@@ -32,8 +32,7 @@ class FakeAlerts:
     def again(self, topic: Topic, now: datetime) -> None:
         """Counts."""
         del now
-        assert topic in Topic
-        self.repeats += 1
+        self.repeats += topic is Topic.IDLE
 
     @property
     def stages(self) -> list[str]:
