@@ -1,4 +1,4 @@
-"""The guard of deadlines on kinds of other projects that end by a field of their own, on a real API server."""
+"""The guard of deadlines on kinds of other projects that end by a field of their own, on a real server."""
 
 from __future__ import annotations
 

@@ -188,7 +188,8 @@ def test_profiles_are_those_of_the_design(
         for name, binding in of_kind(objects, "ValidatingAdmissionPolicyBinding").items()
     }
     expected = {"namespaces": always, "selectors": always, "bypass": ["Warn", "Audit"]}
-    assert actions == expected | dict.fromkeys(("bindings", "jobs", "pods", "reaper", "requesters"), guards)
+    expected |= dict.fromkeys(("bindings", "jobs", "pods", "reaper", "requesters"), guards)
+    assert actions == expected | ({"queues": ["Deny"]} if profile == "enforce" else {})
 
 
 def test_webhooks_see_creations_and_no_more(render: Render) -> None:
@@ -287,7 +288,7 @@ def test_only_guards_that_may_fail_closed_do(render: Render) -> None:
     """What kubelets, schedulers and controllers write all the time must pass even if an expression fails."""
     policies = {
         name.removeprefix("gpu-tenure-guard-"): guard["spec"]["failurePolicy"]
-        for name, guard in of_kind(render(), "ValidatingAdmissionPolicy").items()
+        for name, guard in of_kind(render({"profile": "enforce"}), "ValidatingAdmissionPolicy").items()
     }
     assert policies == {
         "bindings": "Ignore",
@@ -295,6 +296,7 @@ def test_only_guards_that_may_fail_closed_do(render: Render) -> None:
         "jobs": "Ignore",
         "namespaces": "Fail",
         "pods": "Ignore",
+        "queues": "Ignore",
         "reaper": "Fail",
         "requesters": "Ignore",
         "selectors": "Fail",
