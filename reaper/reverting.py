@@ -34,16 +34,18 @@ def doubtful(
     for one in subjects:
         if one.holds_devices:
             living.setdefault(one.root.uid, []).append(one)
-    found: dict[tuple[str, str, str], list[Record]] = {}
+    stops: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
-        if record.stop is None or record.phase is not Phase.ACCEPTED:
-            continue
-        late = now - record.acted_at > SETTLED
-        pods = living.get(record.owner_uid, [])
-        if any(late or one.pod.created > record.acted_at for one in pods):
-            found.setdefault(record.stop.target, []).append(record)
-    ordered = sorted(found.values(), key=lambda some: (some[0].acted_at, some[0].name))
-    return tuple(tuple(some) for some in ordered)
+        if record.stop is not None and record.phase is Phase.ACCEPTED:
+            stops.setdefault(record.stop.target, []).append(record)
+    found = []
+    for some in stops.values():
+        taken = {record.pod_uid for record in some}
+        owners = {record.owner_uid for record in some}
+        late = now - max(record.acted_at for record in some) > SETTLED
+        if any(late or one.pod.uid not in taken for uid in owners for one in living.get(uid, ())):
+            found.append(tuple(some))
+    return tuple(sorted(found, key=lambda some: (some[0].acted_at, some[0].name)))
 
 
 class Reverted:

@@ -17,6 +17,7 @@ from reaper.loop import Loop
 from reaper.memory import Memory
 from reaper.receiver import NotNow, Receiver
 from reaper.report import NoEvents, Reporter
+from reaper.rights import Rights, needed
 from reaper.settings import ReaperSettings
 from reaper.world import CONTROLLER, World, silent
 from runtime.clock import Clock
@@ -66,6 +67,7 @@ async def run_once(client: KubePort, settings: ReaperSettings, clock: Clock, ide
     elector = elector_of(client, settings, clock, identity)
 
     async def lead() -> None:
+        await Rights(client, needed(settings, LEASE)).ask()
         if await world.wait_synced(settings.sync_timeout):
             cycle = Cycle(world.ports(elector), settings, Memory(), reporter, once=True)
             loop = Loop(cycle.run, clock=clock, seconds=settings.cycle, quiet_seconds=0)
@@ -118,7 +120,9 @@ async def run_loop(
 ) -> None:
     """Runs cycles while leading, and serves health and metrics, until told to stop."""
     service = Service(client, settings, clock, identity, stop)
-    ready, alive = {"caches": service.world.unready}, {"cycles": service.health.stalled}
+    rights = Rights(client, needed(settings, LEASE))
+    ready = {"caches": service.world.unready, "rights": rights.lacking}
+    alive = {"cycles": service.health.stalled}
     token = settings.receiver_token_file
     posts = {"/alerts": Receiver(token, service.look).handle} if token else {}
     guard = guard_of(client, clock, protect=settings.protect_metrics)
@@ -129,6 +133,7 @@ async def run_loop(
         background = {
             "watch": service.world.watch(),
             "lead": service.campaign(),
+            "rights": rights.watch(),
             "alerts": service.world.outbox.run(),
         }
         try:
