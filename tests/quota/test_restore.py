@@ -82,6 +82,14 @@ class Restored:
         with ThreadPoolExecutor(CLIENTS) as pool:
             return sum(pool.map(create, names))
 
+    def fill(self, namespace: str) -> int:
+        """Lets more clients try, and gives the number of pods that there are."""
+        there = self.pods(namespace)
+        self.rush(
+            namespace, [name for name in (f"q{number}" for number in range(CLIENTS)) if name not in there]
+        )
+        return len(self.pods(namespace))
+
     def delete(self, namespace: str, name: str) -> None:
         """Deletes a pod at once."""
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
@@ -125,9 +133,7 @@ def test_a_restore_of_etcd_lets_nobody_in_too_many(restored: Restored) -> None:
     # Eight at once, to replicas and a keeper that know the world of before.
     admitted = restored.rush("team", [f"p{number}" for number in range(CLIENTS)])
     assert admitted <= HARD - 2
-    while len(restored.pods("team")) < HARD:
-        names = [f"q{number}" for number in range(CLIENTS)]
-        restored.rush("team", [name for name in names if name not in restored.pods("team")])
+    wait(lambda: restored.fill("team") >= HARD, 60, "whoever comes again finds what is left")
     assert len(restored.pods("team")) == HARD
     site.wait(lambda: site.status("restored").get("used") == {"*": {GPU: HARD}}, "the ledger is right", 60)
     assert not site.status("restored").get("over")
