@@ -15,7 +15,11 @@ import typer
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="Kubeconfig; otherwise KUBECONFIG or the usual file.")]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", help="Namespace in which gpu-tenure is installed.")
+]
 Data = Mapping[str, str | None]
+INSTALLED = "gpu-tenure-system"
 
 
 def pause(
@@ -23,6 +27,7 @@ def pause(
     for_: Annotated[
         str | None, typer.Option("--for", help="How long, such as 2h; otherwise until unpause.", metavar="2h")
     ] = None,
+    namespace: Namespace = INSTALLED,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -47,7 +52,7 @@ def pause(
     def make(now: datetime) -> Data:
         return paused_data(reason.strip(), now + span.delta if span else None)
 
-    until = _write(make, kubeconfig, context)[UNTIL]
+    until = _write(make, namespace, kubeconfig, context)[UNTIL]
     ends = f"until {until}" if until else "until somebody runs gpu-tenure unpause"
     typer.echo(f"paused {ends}: {reason.strip()}")
 
@@ -56,35 +61,40 @@ def unpause(
     brake: Annotated[
         bool, typer.Option("--brake", help="Release the brake only; a pause stays as it is.")
     ] = False,
+    namespace: Namespace = INSTALLED,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Let the reaper go on; every announced action gets its full grace again."""
     from reaper.pause import released_data, resumed_data
 
-    _write(released_data if brake else resumed_data, kubeconfig, context)
+    _write(released_data if brake else resumed_data, namespace, kubeconfig, context)
     typer.echo(
         "brake released" if brake else "not paused any more; every announced action gets its grace again"
     )
 
 
-def _write(make: Callable[[datetime], Data], kubeconfig: Path | None, context: str | None) -> Data:
+def _write(
+    make: Callable[[datetime], Data], namespace: str, kubeconfig: Path | None, context: str | None
+) -> Data:
     from policy.errors import FieldError, InvalidError
     from runtime.kube import ApiError, ApiUnreachable
     from runtime.kubeconfig import KubeConfigError
 
     try:
-        return asyncio.run(_send(make, kubeconfig, context))
+        return asyncio.run(_send(make, namespace, kubeconfig, context))
     except KubeConfigError as error:
         raise InvalidError([FieldError("--kubeconfig", str(error))]) from error
     except (ApiError, ApiUnreachable) as error:
         missing = isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
-        hint = "; is gpu-tenure installed in this cluster?" if missing else ""
+        hint = f"; is gpu-tenure installed in the namespace {namespace}?" if missing else ""
         typer.echo(f"error: the switch was not written: {error}{hint}", err=True)
         sys.exit(1)
 
 
-async def _send(make: Callable[[datetime], Data], kubeconfig: Path | None, context: str | None) -> Data:
+async def _send(
+    make: Callable[[datetime], Data], namespace: str, kubeconfig: Path | None, context: str | None
+) -> Data:
     """Writes the switch by the API server's clock: the reaper's is close to it, a person's may be wrong."""
     from reaper.clocks import server_time
     from reaper.pause import write_pause
@@ -96,5 +106,5 @@ async def _send(make: Callable[[datetime], Data], kubeconfig: Path | None, conte
         with suppress(ApiError):  # who may not ask for it can still pause
             now = server_time((await client.request("GET", "/version")).headers)
         data = make(now or SystemClock().now())
-        await write_pause(client, data)
+        await write_pause(client, data, namespace)
         return data

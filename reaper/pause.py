@@ -20,7 +20,6 @@ from reaper.clocks import TOLERANCE_SECONDS, disagreement, server_time
 from runtime.kube import MERGE_PATCH, ApiError, ApiUnreachable, KubePort
 
 CONFIG_MAP = "gpu-tenure-pause"
-PATH = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/{CONFIG_MAP}"
 
 PAUSED = "paused"
 REASON = "reason"
@@ -108,15 +107,20 @@ def _changed_at(metadata: _Metadata) -> datetime | None:
     return max(times, default=None)
 
 
-async def read_pause(client: KubePort, now: datetime, tolerance_seconds: float = TOLERANCE_SECONDS) -> Pause:
+async def read_pause(
+    client: KubePort,
+    now: datetime,
+    tolerance_seconds: float = TOLERANCE_SECONDS,
+    namespace: str = OWN_NAMESPACE,
+) -> Pause:
     """Asks the API server for the switch; missing and unreadable count as paused, and so do wrong clocks."""
     try:
-        answer = await client.request("GET", PATH)
+        answer = await client.request("GET", _path(namespace))
     except ApiError as error:
         why = "is missing" if error.status == 404 else f"cannot be read: {error}"
-        return Pause(paused=True, reason=f"ConfigMap {OWN_NAMESPACE}/{CONFIG_MAP} {why}")
+        return Pause(paused=True, reason=f"ConfigMap {namespace}/{CONFIG_MAP} {why}")
     except ApiUnreachable as error:
-        return Pause(paused=True, reason=f"ConfigMap {OWN_NAMESPACE}/{CONFIG_MAP} cannot be read: {error}")
+        return Pause(paused=True, reason=f"ConfigMap {namespace}/{CONFIG_MAP} cannot be read: {error}")
     wrong = disagreement("the API server", server_time(answer.headers), now, tolerance_seconds)
     return Pause(paused=True, reason=wrong) if wrong else parse_pause(answer.body, now)
 
@@ -137,18 +141,24 @@ def released_data(now: datetime) -> dict[str, str | None]:
     return {BRAKE_RELEASED_AT: format_time(now)}
 
 
-async def write_pause(client: KubePort, data: Mapping[str, str | None]) -> None:
+async def write_pause(
+    client: KubePort, data: Mapping[str, str | None], namespace: str = OWN_NAMESPACE
+) -> None:
     """Patches the switch, or makes it if it is missing; raises ApiError and ApiUnreachable."""
     body: dict[str, Any] = {"data": dict(data)}
     try:
-        await client.request("PATCH", PATH, body=body, content_type=MERGE_PATCH)
+        await client.request("PATCH", _path(namespace), body=body, content_type=MERGE_PATCH)
     except ApiError as error:
         if error.status != 404:
             raise
         made = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": CONFIG_MAP, "namespace": OWN_NAMESPACE},
+            "metadata": {"name": CONFIG_MAP, "namespace": namespace},
             "data": {key: value for key, value in data.items() if value is not None},
         }
-        await client.request("POST", PATH.rsplit("/", 1)[0], body=made)
+        await client.request("POST", _path(namespace).rsplit("/", 1)[0], body=made)
+
+
+def _path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"

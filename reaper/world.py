@@ -164,7 +164,8 @@ class World:
 
     async def pause(self, now: datetime) -> Pause:
         """Reads the switch."""
-        return await read_pause(self.client, now, self._settings.clock_tolerance)
+        own = self._settings.lease_namespace
+        return await read_pause(self.client, now, self._settings.clock_tolerance, own)
 
     async def write_status(self, policy: str, status: Mapping[str, Any]) -> None:
         """Writes the status of a policy."""

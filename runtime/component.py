@@ -37,7 +37,9 @@ LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"],
     Field(description="The least level that is logged", examples=["debug"]),
 ]
-LeaseNamespace = Annotated[str, Field(description="Namespace of the Lease", examples=["gpu-tenure-system"])]
+LeaseNamespace = Annotated[
+    str, Field(description="Namespace of the Lease and of the pause switch", examples=["gpu-tenure-system"])
+]
 Identity = Annotated[
     str | None, Field(description="Name in the Lease; otherwise host name and a random part")
 ]

@@ -12,14 +12,10 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
@@ -27,12 +23,12 @@ import requests
 from certs.bundle import authority_data, read_bundle, read_certificates, serving_data
 from certs.issue import issue_ca, issue_leaf
 from certs.probe import Target, dial
-from sandbox.api import Reply
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import utc_now, wait
 from sandbox.install import Installation, install_chart
 from sandbox.ports import LOOPBACK
 from sandbox.secret_volume import SecretVolume
+from tests.loads import CLIENTS, DRY_RUN, GPU_POD, PER_SECOND, PodLoad
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 MUTATING = f"{CONFIGURATIONS}/mutatingwebhookconfigurations/zz-gpu-tenure"
@@ -42,17 +38,6 @@ AUTHORITY, SERVING = f"{SECRETS}/gpu-tenure-webhook-ca", f"{SECRETS}/gpu-tenure-
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpu-tenure-system/leases/gpu-tenure-certs"
 SHORT_LIVES = ("--ca-life=40s", "--ca-renew=20s", "--leaf-life=16s", "--leaf-renew=10s")
 QUICK = ("--interval=1s", "--settle=2s")
-DRY_RUN = "/api/v1/namespaces/default/pods?dryRun=All"
-PER_SECOND = 50
-CLIENTS = 8
-POD: dict[str, Any] = {
-    "metadata": {"generateName": "p-"},
-    "spec": {
-        "restartPolicy": "Never",
-        "schedulerName": "nobody",
-        "containers": [{"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
-    },
-}
 
 
 class Site:
@@ -131,49 +116,10 @@ def site(kubernetes: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             made.stop_certs()
 
 
-class Load:
-    """GPU pods, 50 a second, created by server-side dry run: all of admission, nothing kept."""
-
-    def __init__(self, site: Site) -> None:
-        self.replies: list[Reply] = []
-        self._site = site
-        self._stop = threading.Event()
-        self._turns = iter(range(10**9))
-        self._lock = threading.Lock()
-        self._began = time.monotonic()
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Runs meanwhile; an exception of a client is raised at the end."""
-        self._began = time.monotonic()
-        with ThreadPoolExecutor(CLIENTS) as clients:
-            sent: list[Future[None]] = [clients.submit(self._create) for _ in range(CLIENTS)]
-            try:
-                yield
-            finally:
-                self._stop.set()
-            for one in sent:
-                one.result(timeout=60)
-
-    def failures(self) -> list[str]:
-        """What was refused, or let in without terms."""
-        bad = [reply.text for reply in self.replies if reply.status != 201]
-        labels = [reply.json["metadata"].get("labels") or {} for reply in self.replies if reply.status == 201]
-        return bad + ["no terms" for found in labels if "gpu-tenure.io/policy" not in found]
-
-    def _create(self) -> None:
-        while not self._stop.is_set():
-            with self._lock:
-                due = self._began + next(self._turns) / PER_SECOND
-            if self._stop.wait(max(0.0, due - time.monotonic())):
-                return
-            self.replies.append(self._site.api.raw("POST", DRY_RUN, POD))
-
-
 def test_a_whole_rotation_under_load_fails_no_call(site: Site) -> None:
     """Leaves and a CA end and are followed by others: every pod gets its terms, and no call fails."""
     before = site.rejected()
-    load = Load(site)
+    load = PodLoad(site.api)
     with load.running():
         # Both Secrets are lost first, so that what follows lives as short as it is now told to.
         site.stop_certs()
@@ -213,8 +159,8 @@ def test_an_ended_ca_is_followed_by_another_without_a_failed_call(site: Site) ->
         site.api.patch(path, [{"op": "replace", "path": place, "value": pem} for place in places], "json")
     with ThreadPoolExecutor(2 * CLIENTS) as crowd:
         # Connections for more calls at once than will come.
-        list(crowd.map(lambda _: site.api.raw("POST", DRY_RUN, POD), range(10 * CLIENTS)))
-    load = Load(site)
+        list(crowd.map(lambda _: site.api.raw("POST", DRY_RUN, GPU_POD), range(10 * CLIENTS)))
+    load = PodLoad(site.api)
     with load.running():
         wait(lambda: len(load.replies) > 2 * PER_SECOND, 30, "calls go through")
         before = site.rejected()
@@ -242,7 +188,7 @@ def test_a_deleted_secret_comes_back(site: Site, path: str) -> None:
     wait(site.in_order, 30, "the certificates are in order")
     site.api.raw("DELETE", path)
     wait(lambda: bool(site.data(path)) and site.in_order(), 60, "the Secret is back")
-    reply = site.api.raw("POST", DRY_RUN, POD)
+    reply = site.api.raw("POST", DRY_RUN, GPU_POD)
     assert "gpu-tenure.io/policy" in reply.json["metadata"]["labels"]
 
 

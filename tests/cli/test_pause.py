@@ -105,7 +105,7 @@ async def test_times_are_those_of_the_api_server(monkeypatch: pytest.MonkeyPatch
         return Kube()
 
     monkeypatch.setattr("runtime.kube.KubeClient.connect", connect)
-    await pause._send(lambda now: paused_data("x", now + timedelta(hours=2)), None, None)
+    await pause._send(lambda now: paused_data("x", now + timedelta(hours=2)), "gpu-tenure-system", None, None)
     assert written[0]["until"] == "2025-03-01T14:00:00Z"
 
 
@@ -128,7 +128,8 @@ def test_a_cluster_without_gpu_tenure_is_asked_about(
     with pytest.raises(SystemExit) as ended:
         pause.pause("x")
     assert ended.value.code == 1
-    assert capsys.readouterr().err.endswith("not found; is gpu-tenure installed in this cluster?\n")
+    hint = "not found; is gpu-tenure installed in the namespace gpu-tenure-system?\n"
+    assert capsys.readouterr().err.endswith(hint)
 
 
 def test_who_may_not_is_told(installation: Installation) -> None:

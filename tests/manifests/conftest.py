@@ -180,11 +180,14 @@ def reaper(sandbox: Sandbox) -> Writer:
 
 @pytest.fixture(scope="session")
 def render() -> Render:
-    """Renders the chart with values into its objects; `check=False` gives what Helm said instead."""
+    """Renders the chart with values into its objects, as a first installation or an upgrade."""
     helm = ensure(os.environ, ["helm"]).path("helm")
 
-    def call(values: Mapping[str, Any] | None = None, namespace: str = OWN) -> list[dict[str, Any]]:
+    def call(
+        values: Mapping[str, Any] | None = None, namespace: str = OWN, *, upgrade: bool = False
+    ) -> list[dict[str, Any]]:
         argv = [helm, "template", "gpu-tenure", str(CHART), f"--namespace={namespace}", "--values=-"]
+        argv += ["--is-upgrade"] * upgrade
         done = subprocess.run(
             argv, input=json.dumps(values or {}), capture_output=True, text=True, timeout=60, check=False
         )

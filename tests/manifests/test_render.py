@@ -18,6 +18,7 @@ from quota.settings import QuotaSettings
 from reaper.settings import ENV_PREFIX as REAPER_PREFIX
 from reaper.settings import ReaperSettings
 from runtime.settings import load
+from tests.manifests.rendered import environment, of_kind
 from webhook.settings import ENV_PREFIX as WEBHOOK_PREFIX
 from webhook.settings import WebhookSettings
 
@@ -74,6 +75,17 @@ MATRIX: dict[str, dict[str, Any]] = {
         "rules": {"kind": "ConfigMap", "namespace": "monitoring", "runbookURL": "https://a/b"}
     },
     "rules, but none": {"rules": {"kind": "PrometheusRule", "lowUsage": False}},
+    "a CronJob": {"reaper": {"mode": "CronJob", "schedule": "*/10 * * * *"}},
+    "metrics for whom the API server lets": {"metrics": {"protected": True}},
+    "scraped by the operator": {
+        "metrics": {"serviceMonitor": {"enabled": True, "namespace": "monitoring", "labels": {"a": "b"}}}
+    },
+    "a large cluster": {"size": "large", "quota": {"enabled": True}},
+    "resources by hand": {"reaper": {"resources": {"limits": {"memory": "5Gi"}}}},
+    "no network policies": {"networkPolicies": {"enabled": False}},
+    "network policies both ways": {"networkPolicies": {"egress": True, "metricsFrom": [{"podSelector": {}}]}},
+    "no switch": {"pause": {"create": False}},
+    "one replica": {"webhook": {"replicas": 1}},
     "more environment": {"webhook": {"env": {"GPU_TENURE_WEBHOOK_LOG_LEVEL": "debug"}}},
 }
 
@@ -96,10 +108,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a URL with a query": ({"webhook": {"url": "https://a/?b"}}, "/webhook/url"),
     "a time-out beyond the API server's": ({"webhook": {"timeoutSeconds": {"mutate": 31}}}, "/mutate"),
     "a bundle that is no base64": ({"tls": {"caBundle": "-----BEGIN"}}, "/tls/caBundle"),
-    "a bundle beside certificates of our own": (
-        {"tls": {"caBundle": "Zm9v"}},
-        "tls.caBundle counts only with",
-    ),
     "a namespace that is none": ({"excludedNamespaces": ["a_b"]}, "/excludedNamespaces/0"),
     "a namespace that ends the list": ({"excludedNamespaces": ['a"]) || true || ("x" in ["']}, "/0"),
     "a source without a place": ({"requesterSources": [{"creator": "x"}]}, "/requesterSources/0"),
@@ -126,11 +134,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def of_kind(objects: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
-    """The objects of a kind by name."""
-    return {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == kind}
-
-
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
 def test_the_chart_renders(render: Render, values: dict[str, Any]) -> None:
     """Every combination gives whole objects, none of them twice."""
@@ -155,7 +158,7 @@ def test_wrong_values_are_named(render: Render, values: dict[str, Any], path: st
 
 @pytest.mark.parametrize("source", ["certs", "cert-manager"])
 def test_a_bundle_is_rendered_only_beside_your_own_secret(render: Render, source: str) -> None:
-    """With other sources no upgrade may undo what a rotation wrote; to give one is a mistake that is named."""
+    """With other sources no upgrade may undo what a rotation wrote; to give one is a mistake with a name."""
     text = json.dumps(render({"tls": {"source": source}}))
     assert '"clientConfig"' in text
     assert '"caBundle"' not in text
@@ -176,7 +179,7 @@ def test_profiles_are_those_of_the_design(
     render: Render, profile: str, mutate: str, validate: str, guards: list[str], always: list[str]
 ) -> None:
     """Nothing but GPU pods ever waits for us; namespaces and selectors are always guarded."""
-    objects = render({"profile": profile})
+    objects = render({"profile": profile}, upgrade=True)
     mutating = of_kind(objects, "MutatingWebhookConfiguration")["zz-gpu-tenure"]
     validating = of_kind(objects, "ValidatingWebhookConfiguration")["gpu-tenure"]
     assert {webhook["failurePolicy"] for webhook in mutating["webhooks"]} == {mutate}
@@ -303,14 +306,6 @@ def test_only_guards_that_may_fail_closed_do(render: Render) -> None:
     }
 
 
-def environment(objects: list[dict[str, Any]], component: str) -> dict[str, str]:
-    """The environment of a component's container."""
-    deployment = of_kind(objects, "Deployment")[f"gpu-tenure-{component}"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == [component]
-    return {entry["name"]: entry["value"] for entry in container["env"]}
-
-
 def test_the_webhook_reads_its_environment(render: Render) -> None:
     """Every variable is a setting, and says what the values say."""
     values = {"profile": "warn", "trustedControllers": ["a", "b"], "webhook": {"logLevel": "debug"}}
@@ -368,7 +363,7 @@ def test_client_certificates_are_asked_for_where_a_ca_is_named(render: Render) -
     assert {volume["name"] for volume in spec["volumes"]} >= {"client-ca"}
 
 
-@pytest.mark.parametrize("component", ["webhook", "reaper", "quota"])
+@pytest.mark.parametrize("component", ["webhook", "reaper", "quota", "certs"])
 def test_pods_have_no_more_rights_than_they_need(render: Render, component: str) -> None:
     """Restricted by every standard, read-only, and with a token only in the pod itself."""
     objects = render({"quota": {"enabled": True}})
@@ -408,9 +403,10 @@ def test_the_shipped_policy_is_the_example(render: Render) -> None:
 def test_deployments_may_be_left_out(render: Render) -> None:
     """Everything else stays, so that the components can run elsewhere."""
     kinds = [obj["kind"] for obj in render({"deployments": {"enabled": False}})]
-    assert not {"Deployment", "Service"} & {*kinds}
+    run = {"Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"}
+    assert not run & {*kinds}
     assert {"ServiceAccount", "ClusterRole", "MutatingWebhookConfiguration"} < {*kinds}
-    rest = [obj["kind"] for obj in render() if obj["kind"] not in {"Deployment", "Service"}]
+    rest = [obj["kind"] for obj in render() if obj["kind"] not in run]
     assert kinds == rest
 
 
