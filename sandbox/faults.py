@@ -34,7 +34,7 @@ class Fault:
         status: For status.
         headers: Further headers for status, such as Retry-After.
         rewrite: For rewrite.
-        only: Applies to paths that begin so; all others pass.
+        only: Applies to paths that begin so, or with one of these; all others pass.
     """
 
     kind: Kind = "pass"
@@ -42,7 +42,7 @@ class Fault:
     status: int = 503
     headers: Mapping[str, str] = field(default_factory=dict)
     rewrite: Callable[[bytes], bytes] = bytes
-    only: str = "/"
+    only: str | tuple[str, ...] = "/"
 
 
 class FaultProxy:
