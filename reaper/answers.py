@@ -58,10 +58,10 @@ class Place(Struct, frozen=True, cache_hash=True):
 
 
 def place_of(series: Series, labels: Mapping[str, str]) -> Place | None:
-    """Reads the labels of a series; None if no device is named."""
+    """Reads the labels of a series; None if no device is named, nor could be by an alias."""
     source, form = series.source, series.form
     parts = [labels.get(name, "") for name in source.device]
-    if not parts[-1]:
+    if not parts[-1] and not series.aliased:
         return None
     return Place(
         namespace=labels.get(form.namespace, ""),

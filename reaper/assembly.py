@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -126,8 +126,12 @@ def assemble(table: Table, timings: Mapping[Series, Timing], window: int, at: da
     found: dict[tuple[Sharing, bool, Place], dict[str, Reading]] = {}
     boards: dict[str, Board] = {}
     allocated: set[PodKey] = set()
+    aliased: list[_Rows] = []
     for series, timing in timings.items():
         rows = _Rows(table, series, timing, window, at)
+        if series.aliased:
+            aliased.append(rows)
+            continue
         if series.metric.role is Role.ALLOCATED:
             allocated.update(place.key for place in rows.places())
             continue
@@ -142,7 +146,28 @@ def assemble(table: Table, timings: Mapping[Series, Timing], window: int, at: da
     pods: dict[PodKey, tuple[Device, ...]] = {}
     for (sharing, rests, place), readings in found.items():
         pods[place.key] = (*pods.get(place.key, ()), _device(sharing, rests, place, readings))
+    for device, used in _processes(aliased).items():
+        boards[device] = msgspec.structs.replace(boards.get(device, Board()), processes=used)
     return Signals(window, pods, boards, frozenset(allocated))
+
+
+def _processes(aliased: Iterable[_Rows]) -> dict[str, float]:
+    """The most that processes used of each device, 0 for none; both kinds of series have the alias."""
+    devices: dict[tuple[PodKey, str], set[str]] = {}
+    used: dict[tuple[PodKey, str], float] = {}
+    for rows in aliased:
+        for place, value in rows.rows(Asked.MAXIMUM).items():
+            alias = (place.key, place.container)
+            if rows.series.metric.role is Role.NAME:
+                devices.setdefault(alias, set()).add(place.device)
+            else:
+                used[alias] = max(value, used.get(alias, 0.0))
+    found: dict[str, float] = {}
+    for alias, names in devices.items():
+        # An address that two exporters had in turn stands for the devices of both.
+        for name in names:
+            found[name] = max(used.get(alias, 0.0), found.get(name, 0.0))
+    return found
 
 
 def merge(one: Reading, other: Reading) -> Reading:

@@ -27,6 +27,8 @@ CURRENT = frozenset(
     {Role.KERNEL, Role.MEMORY, Role.FREE, Role.LIMIT, Role.HOLDER, Role.ALLOCATED, Role.PROCESS}
 )
 """Roles whose last value is asked for."""
+MAXIMAL = frozenset({Role.FAULT_CODE, Role.POWER, Role.PROCESS, Role.NAME})
+"""Further roles whose maximum over the window is asked for."""
 SMALLEST_PIECE = 300
 HISTORY_STEP = 60
 
@@ -135,7 +137,7 @@ class _Observer:
             for metric in source.metrics:
                 kinds = found.get(metric.name, ())
                 for form in source.forms_of(metric):
-                    if any(form.fits(present) for present in kinds):
+                    if any(form == source.alias or form.fits(present) for present in kinds):
                         one = Series(source, metric, form, self._extra)
                         yield msgspec.structs.replace(one, counted=_is_counted(one, kinds))
 
@@ -181,7 +183,7 @@ class _Observer:
             role = series.metric.role
             reach = self._reach(table, series, timing)
             for window in windows:
-                if role in RANGED or role in {Role.FAULT_CODE, Role.POWER}:
+                if role in RANGED | MAXIMAL:
                     yield (series, Asked.MAXIMUM, window), queries.maximum(series, window)
                 if role is Role.FAULT_COUNT:
                     yield (series, Asked.MOVED, window), queries.movement(series, window)

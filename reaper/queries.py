@@ -47,6 +47,11 @@ class Series(Struct, frozen=True, cache_hash=True):
         return self.metric.role is Role.ACTIVITY and not self.form.pod
 
     @property
+    def aliased(self) -> bool:
+        """Whether its labels stand for a device: a place's key and container are then its alias."""
+        return bool(self.form.pod) and self.form == self.source.alias
+
+    @property
     def _not_virtual(self) -> str:
         """What one sharer did is not the activity of the device."""
         return f'{self.source.virtual}=""' if self.whole and self.source.virtual else ""

@@ -20,7 +20,7 @@ class Role(StrEnum):
     causes it. KERNEL is seconds since the last kernel. MEMORY, FREE and LIMIT are about device memory.
     FAULT_CODE (non-zero), FAULT_COUNT (moved), ENERGY (stood still) and POWER (above rest) only veto.
     HOLDER tells which pod holds which device, whatever its value. ALLOCATED tells that a share was given out,
-    PROCESS (above 0) that a process uses it.
+    PROCESS (above 0) that a process uses it. NAME tells which device is meant where others lack its name.
     """
 
     ACTIVITY = "activity"
@@ -36,6 +36,7 @@ class Role(StrEnum):
     HOLDER = "holder"
     ALLOCATED = "allocated"
     PROCESS = "process"
+    NAME = "name"
 
 
 BOARD_ROLES: Final = frozenset({Role.HOST, Role.FAULT_CODE, Role.FAULT_COUNT, Role.ENERGY, Role.POWER})
@@ -171,6 +172,8 @@ class Source(Struct, frozen=True, cache_hash=True):
         undivided: The values of `mode` of a device that is whole; series of others prove nothing.
         rests: Whether idleness needs a power that shows the device at rest, too.
         by_card: Vendors whose shares are judged by the physical card alone.
+        alias: Labels that stand for the device in metrics of processes that lack its name; a metric of the
+            role NAME has both.
     """
 
     name: str
@@ -187,6 +190,7 @@ class Source(Struct, frozen=True, cache_hash=True):
     undivided: tuple[str, ...] = ()
     rests: bool = False
     by_card: tuple[str, ...] = ()
+    alias: Form = WHOLE
 
     @property
     def apart(self) -> bool:
@@ -195,6 +199,8 @@ class Source(Struct, frozen=True, cache_hash=True):
 
     def forms_of(self, metric: Metric) -> tuple[Form, ...]:
         """The forms in which a metric is asked for: by workload, or for the device as a whole, or both."""
+        if self.alias.pod and metric.role in {Role.PROCESS, Role.NAME}:
+            return (self.alias,)
         if metric.role in BOARD_ROLES or (self.apart and metric.role is not Role.HOLDER):
             return (WHOLE,)
         if metric.role is Role.ACTIVITY and self.sharing is Sharing.DEVICE:

@@ -283,6 +283,19 @@ def held(pod: str) -> list[Line]:
     return dcgm(pod, util=None, engine=None, uuid=f"GPU-{pod}")
 
 
+def watched(pod: str, value: Value, held: bool) -> list[Line]:
+    """What gpu-idle-exporter says of a device, and of a process on it, half an hour ago, by number."""
+    node = {"job": "gpu-idle", "instance": f"{pod}:9101", "gpu": "0"}
+    device = {**node, "model": "A100", "uuid": f"GPU-{pod}"}
+    process = {**node, "pid": "4711", "process": "python"}
+    lines = [
+        Line("gpu_idle_device_utilization_percent", device, value),
+        Line("gpu_idle_device_temperature_celsius", device, steady(40.0)),
+    ]
+    used = Line("gpu_idle_process_memory_used_bytes", process, steady(4e8), until=1800)
+    return [*lines, *([used] if held else [])]
+
+
 def of_device_exporters() -> Iterator[Case]:
     """Exporters that name no pods: nvidia_gpu_exporter and gpu-idle-exporter."""
     idle, busy, nothing = Reason.BELOW_THRESHOLD, Reason.ABOVE_THRESHOLD, Reason.NO_SERIES
@@ -308,6 +321,5 @@ def of_device_exporters() -> Iterator[Case]:
         ("hold-doubt", dcgm("hold-doubt", uuid="GPU-hold-doubt"), BUSY, Reason.SIGNALS_DISAGREE),
         ("hold-agrees", dcgm("hold-agrees", uuid="GPU-hold-agrees"), IDLE, idle),
     ):
-        labels = {"job": "gpu-idle", "gpu": "0", "model": "A100", "uuid": f"GPU-{pod}"}
-        lines = [*own, Line("gpu_idle_device_utilization_percent", labels, value)]
+        lines = [*own, *watched(pod, value, held=pod == "hold-doubt")]
         yield Case(f"gpu-idle-exporter contradicts, and never proves: {pod}", gpu(pod), lines, reason)

@@ -121,6 +121,22 @@ def test_a_partly_idle_pod_is_reported(observation: Observation) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pod", "processes"),
+    [
+        pytest.param("hold-doubt", 4e8, id="a process that was there"),
+        pytest.param("hold-zero", 0.0, id="no process at all"),
+        pytest.param("idle", None, id="no source that tells"),
+    ],
+)
+def test_processes_are_found_by_the_number_of_the_device(
+    pod: str, processes: float | None, observation: Observation
+) -> None:
+    """Series of processes lack the UUID; others of the same target have both."""
+    device = case_of(pod).lines[0].labels["UUID"]
+    assert observation.windows[HOUR].boards[device].processes == processes
+
+
+@pytest.mark.parametrize(
     ("name", "parked"),
     [
         pytest.param("parked", True, id="20 GiB held without activity is parked"),
