@@ -104,6 +104,20 @@ def test_with_pod_deadlines_the_job_has_none_and_each_pod_its_own(door: Door, jo
     assert made["spec"]["activeDeadlineSeconds"] == 604800
 
 
+def test_without_deadlines_of_jobs_neither_job_nor_pods_have_one(door: Door, job: Make, pod: Make) -> None:
+    """`deadline.jobs: none` leaves Jobs alone, but not bare pods."""
+    door.policy(deadline={"jobs": "none"})
+    admitted, decision = door.admit(job())
+    assert decision.deadline == "none: PolicyHasNone"
+    assert "activeDeadlineSeconds" not in admitted["spec"]
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    template = admitted["spec"]["template"]["metadata"]
+    assert door.admit(pod())[0]["spec"]["activeDeadlineSeconds"] == 604800
+    door.user = JOB_CONTROLLER
+    made, _ = door.admit(pod(metadata={**template, "ownerReferences": [reference]}))
+    assert "activeDeadlineSeconds" not in made["spec"]
+
+
 @pytest.mark.parametrize(
     ("change", "outcome"),
     [
