@@ -60,10 +60,21 @@ class Installation:
             *helm, f"--namespace={SYSTEM_NAMESPACE}", f"--values={self._values_file(self.values)}"
         )
 
+    def use_chart(self, chart: Path) -> None:
+        """Takes another chart, a folder or an archive, from the next upgrade on."""
+        self._chart = chart
+
+    def roll_back(self, revision: int = 0) -> None:
+        """Goes back to a revision of the release, or to the one before."""
+        self.sandbox.helm("rollback", RELEASE, str(revision), f"--namespace={SYSTEM_NAMESPACE}")
+
     def uninstall(self) -> None:
-        """Ends the components and removes the release; its definitions stay, as the chart says."""
-        self.stop_webhooks()
+        """Removes the release and ends the components; its definitions stay, as the chart says.
+
+        Helm deletes webhook configurations first, and pods end a while after their Deployment.
+        """
         self.sandbox.helm("uninstall", RELEASE, f"--namespace={SYSTEM_NAMESPACE}", "--wait")
+        self.stop_webhooks()
 
     def command(self, component: str) -> Command:
         """Reads from the rendered chart how its Deployment runs a component."""
@@ -148,8 +159,13 @@ def _ops(port: int) -> tuple[str, str]:
     return f"--ops-host={LOOPBACK}", f"--ops-port={port}"
 
 
-def install_chart(sandbox: Sandbox, values: Values | None = None, chart: Path = CHART) -> Installation:
-    """Installs the chart into the sandbox, without Deployments; nothing runs until it is started."""
+def install_chart(
+    sandbox: Sandbox, values: Values | None = None, chart: Path = CHART, *, tls_source: str | None = "secret"
+) -> Installation:
+    """Installs the chart into the sandbox, without Deployments; nothing runs until it is started.
+
+    `tls_source` None is for charts that know of no other than the Secret.
+    """
     tls = sandbox.dir / "webhook-tls"
     tls.mkdir(exist_ok=True)
     write_certificates(tls, utc_now())
@@ -160,7 +176,7 @@ def install_chart(sandbox: Sandbox, values: Values | None = None, chart: Path = 
     own = {
         "deployments": {"enabled": False},
         "webhook": {"url": balancer.url()},
-        "tls": {"source": "secret", "caBundle": bundle},
+        "tls": {"caBundle": bundle} | ({"source": tls_source} if tls_source else {}),
         "reaper": {"prometheusURL": sandbox.prometheus_url},
     }
     installation.upgrade(merge(own, values or {}))

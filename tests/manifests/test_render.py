@@ -341,6 +341,14 @@ def test_the_quota_component_reads_its_environment(render: Render) -> None:
     assert settings.excluded_namespaces == ("a", "elsewhere")
 
 
+def test_keeper_and_webhook_settle_by_one_time(render: Render) -> None:
+    """What the one waits for is what the other may not know."""
+    objects = render({"quota": {"enabled": True, "settle": "20s"}})
+    keeper = load(QuotaSettings, {}, None, QUOTA_PREFIX, environment(objects, "quota"))
+    webhook = load(WebhookSettings, {}, None, WEBHOOK_PREFIX, environment(objects, "webhook"))
+    assert keeper.settle == webhook.quota_settle == 20
+
+
 def test_quotas_are_a_matter_of_choice(render: Render) -> None:
     """Without them nothing of theirs is installed, and the webhook does not look for them."""
     without, with_them = render(), render({"quota": {"enabled": True}})
