@@ -103,8 +103,8 @@ class Form(Struct, frozen=True, cache_hash=True):
     @property
     def marks(self) -> tuple[str, ...]:
         """The labels that series of this form have, by which it is told from others."""
-        kept = (self.namespace,) if self.namespace.startswith(KEPT) else ()
-        return (*kept, self.pod) if self.pod else ()
+        # A plain `namespace` tells nothing: most scrapes add it.
+        return tuple(name for name in (self.namespace, self.pod) if name and name != "namespace")
 
     @property
     def matchers(self) -> str:
@@ -121,17 +121,17 @@ KEPT: Final = "exported_"
 """What precedes an exporter's label where the scrape has a label of the same name (honorLabels: false)."""
 EXPORTED_POD: Final = f"{KEPT}pod"
 EXPORTED_NAMESPACE: Final = f"{KEPT}namespace"
-OLD_POD: Final = "pod_name"
+OLD_NAMESPACE: Final = "pod_namespace"
 
 EXPORTED: Final = Form(EXPORTED_NAMESPACE, EXPORTED_POD, f"{KEPT}container")
 MIXED: Final = Form(EXPORTED_NAMESPACE, "pod", "container", lacks=(EXPORTED_POD,))
 """The target has a namespace and no pod, as an exporter outside the cluster has."""
 PLAIN: Final = Form(
-    "namespace", "pod", "container", lacks=(EXPORTED_POD, EXPORTED_NAMESPACE, OLD_POD), clashes=True
+    "namespace", "pod", "container", lacks=(EXPORTED_POD, EXPORTED_NAMESPACE, OLD_NAMESPACE), clashes=True
 )
 CLASHING: Final = frozenset(PLAIN.lacks)
 """Labels by which a scrape job is known to name workloads in another form than the plain one."""
-OLD: Final = Form("pod_namespace", OLD_POD, "container_name")
+OLD: Final = Form(OLD_NAMESPACE, "pod_name", "container_name")
 WHOLE: Final = Form()
 """The device, whoever uses it and whether or not its series name anybody."""
 

@@ -43,6 +43,10 @@ def of_dcgm_labels() -> Iterator[Case]:
         outside = {"job": "dcgm-hosts", "namespace": "hosts", "exported_namespace": "team"}
         lines = dcgm(pod, labels={**outside, "pod": pod, "container": "main"}, util=value)
         yield Case(f"an exporter outside the cluster keeps the pod's name: {pod}", gpu(pod), lines, reason)
+    for pod, value, reason in (("extra", IDLE, idle), ("extra-busy", BUSY, busy)):
+        target = {"job": "dcgm-extra", "pod_name": "dcgm-exporter-0"}
+        lines = dcgm(pod, labels={**target, **workload(pod)}, util=value)
+        yield Case(f"a scrape that adds pod_name of the exporter: {pod}", gpu(pod), lines, reason)
     both = [
         *until(dcgm("changed", labels=scraped("dcgm", workload("changed"))), 1800),
         *dcgm(

@@ -24,7 +24,7 @@ def test_exporter_labels_are_not_kept() -> None:
 def test_plain_series_leave_out_those_with_a_prefix() -> None:
     """A series that names the workload in another way is never read by its exporter's labels."""
     assert Series(DCGM, DCGM.metrics[0], PLAIN).selector == (
-        'DCGM_FI_DEV_GPU_UTIL{exported_pod="",exported_namespace="",pod_name="",pod!=""}'
+        'DCGM_FI_DEV_GPU_UTIL{exported_pod="",exported_namespace="",pod_namespace="",pod!=""}'
     )
 
 
