@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -178,6 +179,17 @@ async def test_a_replica_that_hears_nothing_is_not_ready_any_more(watching: Dese
     assert book.too_silent() == "GPUQuotas could not be read for 31 s"
     assert book.unheard() == "GPUQuotas could not be read for 31 s"
     assert book.not_ready() is None
+
+
+async def test_remarks_on_workloads_ask_nobody(watching: Desert) -> None:
+    """The mutating path says what quotas leave from what is known, whatever is cut."""
+    await watching.book.heard("team-a")
+    before = list(watching.api.requests)
+    watching.cut()
+    watching.time.seconds += 60
+    assert watching.book.rooms("team-a", {}, lambda _: Fraction(1))
+    await settle()
+    assert watching.api.requests == before
 
 
 async def test_it_looks_while_nobody_asks(desert: Desert) -> None:
