@@ -64,6 +64,7 @@ MESSAGES: Final[Mapping[str, Audited]] = {
     "terms written": Audited.TERMS,
     "pod spared": Audited.SPARED,
     "eviction answered": Audited.ACTION,
+    "stop answered": Audited.ACTION,
 }
 """What each log line about a pod is called here."""
 

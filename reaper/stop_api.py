@@ -14,7 +14,7 @@ from policy.resources import BUILT_IN_TABLE, ResourceTable
 from reaper.act import Outcome, Result
 from reaper.owners import API_VERSION, Root
 from reaper.pods import GpuPod
-from reaper.stops import FIELD_MANAGER, STOPPED, Stop, makes_gpu_pods, stop_of, stopping_patch
+from reaper.stops import FIELD_MANAGER, STOPPED, Stop, asks_for_gpus, makes_gpu_pods, stop_of, stopping_patch
 from reaper.stopways import GOES_ON, REPLICAS, WORKLOAD, Way, Ways, is_kueue, value_in
 from reaper.undoing import undoer
 from runtime.kube import MERGE_PATCH, ApiError, ApiUnreachable, KubePort
@@ -120,7 +120,8 @@ class KubeStops:
         return Standing(exists=True, noted=noted, by=undoer(content, stop.field))
 
     async def _find(self, pod: GpuPod, owner: Root | None, chain: Chain, now: datetime) -> Found:
-        content = await self._content_of(owner) if owner is not None else {}
+        way = self._ways.of(owner.group, owner.kind) if owner is not None else None
+        content = await self._content_of(owner, way) if owner is not None and way is not None else {}
         labels = {**(value_in(content, "/metadata/labels") or {}), **pod.labels}
         if is_kueue(labels):
             uids = {pod.uid, *(one.uid for one in chain)}
@@ -129,18 +130,16 @@ class KubeStops:
                 return _found(*workload, WORKLOAD, now)
         if owner is None:
             raise NotStoppableError(f"pod {pod.name} has no owner")
-        way = self._ways.of(owner.group, owner.kind)
         if way is None:
             raise NotStoppableError(f"no way to stop a {owner.kind} is in the table stop-kinds")
         if is_kueue(labels) and way.field != REPLICAS:
             raise NotStoppableError(f"Kueue manages {owner}, and its Workload was not found")
         return _found(owner, content, way, now)
 
-    async def _content_of(self, owner: Root) -> Mapping[str, Any]:
+    async def _content_of(self, owner: Root, way: Way) -> Mapping[str, Any]:
         """Reads an owner; raises NotStoppableError if it is not what its pods say."""
-        way = self._ways.of(owner.group, owner.kind)
-        if way is None or API_VERSION.fullmatch(owner.api_version) is None:
-            raise NotStoppableError(f"no way to stop a {owner.kind} is in the table stop-kinds")
+        if API_VERSION.fullmatch(owner.api_version) is None:
+            raise NotStoppableError(f"{owner} has a version that none can have")
         base = f"/apis/{owner.api_version}" if owner.group else f"/api/{owner.api_version}"
         path = f"{base}/namespaces/{owner.namespace}/{way.resource}/{quote(owner.name, safe='')}"
         try:
@@ -166,6 +165,10 @@ class KubeStops:
         for content in _objects(answer.get("items")):
             owners = {one.get("uid") for one in _objects(value_in(content, "/metadata/ownerReferences"))}
             if owners & uids:
+                if not asks_for_gpus(content, "spec.podSets.*.template", self._table):
+                    raise NotStoppableError(
+                        "the Workload of the pod is not of GPU pods; the pod only names it"
+                    )
                 name = str(value_in(content, "/metadata/name"))
                 uid = str(value_in(content, "/metadata/uid"))
                 return Root(version, WORKLOAD.kind, namespace, name, uid), content

@@ -122,8 +122,12 @@ def makes_gpu_pods(owner: Root, content: Mapping[str, Any], table: ResourceTable
     kind = JOB_KIND if is_job else workload_kind(owner.group, owner.kind)
     if kind is None or not kind.templates:
         return True
-    templates = [found for place in kind.templates for _, found in find(content, place.path)]
-    return any(_asks(template, table) for template in templates)
+    return any(asks_for_gpus(content, place.path, table) for place in kind.templates)
+
+
+def asks_for_gpus(content: Mapping[str, Any], path: str, table: ResourceTable) -> bool:
+    """True if a pod template at a path asks for a GPU."""
+    return any(_asks(template, table) for _, template in find(content, path))
 
 
 def _asks(template: object, table: ResourceTable) -> bool:

@@ -51,7 +51,8 @@ def workload(name: str, owner: str, **spec: Any) -> dict[str, Any]:
         "resourceVersion": "9",
         "ownerReferences": [{"uid": owner}],
     }
-    return {"metadata": metadata, "spec": spec}
+    sets = [{"name": "main", "count": 1, "template": template(**{"nvidia.com/gpu": "1"})}]
+    return {"metadata": metadata, "spec": {"podSets": sets, **spec}}
 
 
 def kueue(*items: Any) -> dict[tuple[str, str], Answer]:
@@ -109,7 +110,7 @@ REFUSED = [
     ),
     pytest.param({}, (Root("x.io/v1", "Thing", "team-a", "x", "u"),), {}, "no way", id="an unknown kind"),
     pytest.param(
-        {}, (Root("../v1", "Deployment", "team-a", "x", "u"),), {}, "no way", id="a path as version"
+        {}, (Root("apps/v1?x", "Deployment", "team-a", "x", "u"),), {}, "none can have", id="a path as version"
     ),
     pytest.param({}, (), {}, "has no owner", id="no owner"),
     pytest.param(
@@ -145,6 +146,19 @@ async def test_what_kueue_manages_is_stopped_by_its_workload() -> None:
     found = await find(answers, JOB, labels=QUEUED)
     assert (found.stop.kind, found.stop.name, found.stop.uid) == ("Workload", "v", "uid-v")
     assert (found.stop.field, found.stop.value, found.stop.former) == ("/spec/active", "false", "null")
+
+
+async def test_a_kind_without_a_way_is_stopped_by_its_workload() -> None:
+    """Kueue knows how; what it manages need not be in the table."""
+    owner = Root("jobset.x-k8s.io/v1alpha2", "JobSet", "team-a", "set", "uid-set")
+    assert (await find(kueue(workload("w", "uid-set")), owner, labels=QUEUED)).stop.name == "w"
+
+
+async def test_a_workload_without_gpus_is_not_stopped() -> None:
+    """A pod that only names its owner would reach it otherwise."""
+    owner = Root("jobset.x-k8s.io/v1alpha2", "JobSet", "team-a", "set", "uid-set")
+    with pytest.raises(NotStoppableError, match="only names it"):
+        await find(kueue(workload("w", "uid-set", podSets=[])), owner, labels=QUEUED)
 
 
 async def test_a_pod_of_kueue_without_owner_has_a_workload_of_its_own() -> None:

@@ -65,6 +65,6 @@ def test_resume_gives_back_what_was_before_and_only_once(
     assert "gpu-tenure resume" in owners.records()["web"]["status"]["message"]
     assert reaper.value("gpu_tenure_reaper_stops_reverted_total") == 1
     owners.api.patch(shop, {"spec": {"replicas": 0}})
-    refused = tenure("resume", "deployment/shop", user="dev-b", check=False)
+    refused = tenure("resume", "deployment/shop", "--output", "json", user="dev-b", check=False)
     assert refused.returncode == 1
     assert "you may not change it" in refused.stdout

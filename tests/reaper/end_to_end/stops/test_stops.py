@@ -103,12 +103,13 @@ def test_what_kueue_manages_is_stopped_through_its_workload(
     uid = owners.api.get(job)["metadata"]["uid"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "queued", "uid": uid, "controller": True}
     workloads = owners.path("kueue.x-k8s.io/v1beta1", "workloads")
+    sets = [{"name": "main", "count": 1, "template": owners.template("queued")}]
     for name, references in (("job-queued", [owner]), ("other", [])):
         body = {
             "apiVersion": "kueue.x-k8s.io/v1beta1",
             "kind": "Workload",
             "metadata": {"name": name, "ownerReferences": references},
-            "spec": {"queueName": "team"},
+            "spec": {"queueName": "team", "podSets": sets},
         }
         owners.api.create(workloads, body)
     owners.running(1)
