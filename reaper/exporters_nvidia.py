@@ -132,9 +132,6 @@ GPU_IDLE: Final = Source(
     metrics=(
         # It prints 0 where the driver gives no answer, so it can contradict idleness but never prove it.
         Metric("gpu_idle_device_utilization_percent", "utilization", Role.ACTIVITY),
-        memory("gpu_idle_device_memory_used_bytes", scale=1.0),
-        memory("gpu_idle_device_memory_total_bytes", Role.LIMIT, scale=1.0),
-        watts("gpu_idle_device_power_watts"),
         Metric("gpu_idle_device_temperature_celsius", "name", Role.NAME, unit=""),
         given("gpu_idle_process_memory_used_bytes", "processes", Role.PROCESS),
     ),

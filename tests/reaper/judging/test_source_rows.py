@@ -22,7 +22,7 @@ from reaper.settings import ENV_PREFIX, ReaperSettings
 from reaper.source_rows import parse_sources
 from reaper.sources import MIXED, Sharing
 from runtime.settings import load
-from tests.reaper.judging.cases import TERMS, Case
+from tests.reaper.judging.cases import SMALL_MEMORY, Case
 from tests.reaper.judging.past import (
     BUSY,
     HOUR,
@@ -222,6 +222,16 @@ def xpu(pod: str, value: Value) -> list[Line]:
     ]
 
 
+def xpu_memory(pod: str, used: float) -> list[Line]:
+    """Memory of the card, and of the host, which is another."""
+    labels = {"job": "xpumd", "hw_id": f"xpu-{pod}", "hw_memory_location": "device"}
+    return [
+        Line("hw_memory_usage_bytes", labels, steady(used)),
+        Line("hw_memory_size_bytes", labels, steady(2.5e10)),
+        Line("hw_memory_usage_bytes", {**labels, "hw_memory_location": "host"}, steady(2e10)),
+    ]
+
+
 def amd(pod: str, value: Value) -> list[Line]:
     """AMD's exporter with the prefix of the example."""
     labels = scraped("amd", workload(pod), hostname=f"node-{pod}", gpu_id="0", gpu_partition_id="0")
@@ -239,6 +249,11 @@ def cases() -> Iterator[Case]:
     yield Case(
         "an Intel device that is attributed: idle", gpu("xe", resource=resource), xpu("xe", IDLE), idle
     )
+    lines = [*xpu("xe-full", IDLE), *xpu_memory("xe-full", used=9e9)]
+    held = Reason.MEMORY_HELD
+    yield Case("and full", gpu("xe-full", resource=resource), lines, held, SMALL_MEMORY)
+    lines = [*xpu("xe-empty", IDLE), *xpu_memory("xe-empty", used=9e7)]
+    yield Case("and empty", gpu("xe-empty", resource=resource), lines, idle, SMALL_MEMORY)
     lines = xpu("xe-busy", steady(0.5))
     yield Case("and busy on any of its engines", gpu("xe-busy", resource=resource), lines, busy)
     yield Case("another prefix: idle", gpu("pre", resource="amd.com/gpu"), amd("pre", IDLE), idle)
@@ -277,5 +292,5 @@ def observation(tmp_path_factory: pytest.TempPathFactory, settings: JudgeSetting
 def test_sources_of_the_settings(case: Case, observation: Observation, settings: JudgeSettings) -> None:
     """They are judged like the built-in ones."""
     assert observation.problems == ()
-    found = judge(case.pod, TERMS, observation, NOW, settings)
+    found = judge(case.pod, case.terms, observation, NOW, settings)
     assert (found.kind, found.reason) == (case.kind, case.reason), found

@@ -10,6 +10,7 @@ import pytest
 
 from policy.verdicts import VerdictKind
 from reaper.exporters import SOURCES
+from tests.reaper.judging.test_source_rows import CASES as OF_SETTINGS
 from tests.reaper.judging.test_traps import CASES
 
 TRAPS = {
@@ -93,6 +94,13 @@ def test_no_source_is_without_cases() -> None:
     """Each built-in one is in a table."""
     named = {key.partition(":")[0] for key in (*BUSY_AND_IDLE, *IDLE_OR_UNKNOWN, *NEVER_IDLE)}
     assert named == {source.name for source in SOURCES}
+
+
+def test_no_metric_is_without_a_case() -> None:
+    """Each of every table occurs in one at least, by itself or with its prefix."""
+    told = {line.name for case in (*CASES, *OF_SETTINGS) for line in case.lines}
+    metrics = {metric.name.removeprefix("amd_") for source in SOURCES for metric in source.metrics}
+    assert metrics <= told
 
 
 def test_every_case_has_a_pod_of_its_own() -> None:

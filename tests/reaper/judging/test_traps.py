@@ -16,7 +16,7 @@ from reaper.judge import judge
 from reaper.observation import Observation, observe
 from reaper.pods import GpuPod
 from reaper.prometheus import HttpPrometheus, PrometheusOptions
-from tests.reaper.judging import cases, cases_of_nvidia, cases_of_pods, cases_of_vendors
+from tests.reaper.judging import cases, cases_of_metrics, cases_of_nvidia, cases_of_pods, cases_of_vendors
 from tests.reaper.judging.cases import TERMS, Case, once
 from tests.reaper.judging.past import HOUR, IDLE, NOW, Line, dcgm, gpu, prometheus_of
 
@@ -44,6 +44,11 @@ def every_case() -> Iterator[Case]:
     yield from cases_of_vendors.of_ascend()
     yield from cases_of_vendors.of_cambricon()
     yield from cases_of_vendors.of_intel()
+    yield from cases_of_metrics.of_dcgm_1x()
+    yield from cases_of_metrics.of_nvidia_smi()
+    yield from cases_of_metrics.of_amd()
+    yield from cases_of_metrics.of_ascend()
+    yield from cases_of_metrics.of_others()
 
 
 CASES = list(every_case())
