@@ -215,8 +215,8 @@ def _label_errors(source: Source, where: str) -> Iterator[FieldError]:
     named = [(f".{key}", value) for key, value in own.items() if value]
     named += [(f".device[{index}]", value) for index, value in enumerate(source.device)]
     for form in source.forms[-1:]:
-        labels = {"namespace": form.namespace, "pod": form.pod, "container": form.container}
-        named += [(f".labels.{key}", value) for key, value in labels.items()]
+        named += [(".labels.namespace", form.namespace), (".labels.pod", form.pod)]
+        named += [(".labels.container", form.container)] if form.container else []
     for place, value in named:
         if not _LABEL.fullmatch(value):
             yield FieldError(where + place, f"must be the name of a label such as uuid (is {value[:40]!r})")

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policy.errors import InvalidError
 from policy.verdicts import Reason
@@ -174,6 +176,38 @@ def test_what_is_wrong_is_said_with_its_place(rows: Sequence[Any], said: str) ->
     with pytest.raises(InvalidError) as caught:
         parse_sources(rows)
     assert said in str(caught.value)
+
+
+def test_a_container_need_not_be_named() -> None:
+    """Some exporters know the pod alone."""
+    *_, lab = parse_sources([{**LAB, "labels": {"container": ""}}])
+    assert {form.container for form in lab.forms} == {""}
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", "x", "activity", "holder", "share"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "role", "scale", "pod", "where", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted([*LAB, "like", "sharing", "instance", "devicePrefix"])), JSON))
+def test_anything_is_read_or_refused(changes: dict[str, Any]) -> None:
+    """Whatever a row holds, it is refused with its place, or a source that can be asked for comes of it."""
+    try:
+        sources = parse_sources([{**LAB, **changes}])
+    except InvalidError:
+        return
+    assert sources[-1].device
+    assert all(metric.highest > 0 for metric in sources[-1].metrics)
+    JudgeSettings(sources=sources)
 
 
 def test_everything_wrong_is_said_at_once() -> None:
