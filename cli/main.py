@@ -22,6 +22,7 @@ COMMANDS = {
     "status": ("cli.status", "status"),
     "history": ("cli.history", "history"),
     "keep": ("cli.keep", "keep"),
+    "backtest": ("cli.backtest", "backtest"),
     "pause": ("cli.pause", "pause"),
     "resume": ("cli.resume", "resume"),
     "unpause": ("cli.pause", "unpause"),
