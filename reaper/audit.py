@@ -65,6 +65,7 @@ MESSAGES: Final[Mapping[str, Audited]] = {
     "pod spared": Audited.SPARED,
     "eviction answered": Audited.ACTION,
     "stop answered": Audited.ACTION,
+    "deadline given": Audited.TERMS,
 }
 """What each log line about a pod is called here."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
 
@@ -12,10 +12,10 @@ from policy.verdicts import Reason, VerdictKind
 from reaper import metrics, report
 from reaper.alertboard import Topic
 from reaper.alerts import idle_warning
-from reaper.backfill import backfill_of
 from reaper.brakes import Brake, Sample, advance
 from reaper.deadline_telling import DeadlineTeller
 from reaper.evicting import Evictor
+from reaper.housekeeping import House
 from reaper.limits import BrakeLimits, Limits
 from reaper.lookback import Lookback
 from reaper.marking import Marker
@@ -28,21 +28,17 @@ from reaper.pods import GpuPod
 from reaper.ports import Ports
 from reaper.pressure import Wanted, wanted_by
 from reaper.recheck import Recheck
-from reaper.reclaim import closings
 from reaper.recording import Recorder
-from reaper.records import Record, expired
+from reaper.records import Record
 from reaper.report import Reporter
-from reaper.reverting import Reverted
 from reaper.settings import ReaperSettings
 from reaper.situation import Situation
-from reaper.standing import standings
 from reaper.subjects import Subject
 from reaper.survey import Rules, is_judged, judged, survey
 from reaper.turning import turned_idle
 from runtime.kube import ApiError, ApiUnreachable
 
 log = structlog.get_logger(__name__)
-REMOVALS_PER_CYCLE = 50
 EXPECTED = frozenset({Reason.TOO_YOUNG, Reason.NOT_STARTED})
 """Unknown verdicts that turnover brings every day, and that say nothing about the metrics."""
 
@@ -86,7 +82,7 @@ class Cycle:
         self._evictor = Evictor(ports, reporter, recheck, recorder)
         self._ways = settings.ways()
         self._deadlines = DeadlineTeller(ports, self._rules.excluded_namespaces, settings.contact)
-        self._reverted = Reverted(ports, reporter)
+        self._house = House(ports, settings, memory, reporter, self._marker, self._rules, once=once)
 
     async def run(self, quiet_until: datetime | None = None) -> CycleResult:
         """Runs one cycle; whatever is missing makes it hold."""
@@ -127,7 +123,9 @@ class Cycle:
         self._alert(judged_subjects, now)
         if not self._reporter.dry_run:
             await self._lookback.run(judged_subjects, records, observation, now)
-        await self._keep_house(judged_subjects, pods, records, situation, now)
+        metrics.WITHOUT_TERMS.set(sum(one.skip is Reason.NO_TERMS for one in judged_subjects))
+        if not (pause.paused or self._reporter.dry_run):
+            await self._house.keep(judged_subjects, pods, records, now)
         self._memory.forget_others({pod.uid for pod in pods}, now)
         report.complete(self._ports.clock.now())
         return CycleResult.COMPLETE
@@ -242,61 +240,6 @@ class Cycle:
         contact = self._settings.contact
         found = (idle_warning(one, self._memory.mark_of(one.pod), contact, now) for one in subjects)
         self._ports.alerts.show(Topic.IDLE, [alert for alert in found if alert is not None], now)
-
-    async def _keep_house(
-        self,
-        subjects: Collection[Subject],
-        pods: Collection[GpuPod],
-        records: Collection[Record],
-        situation: Situation,
-        now: datetime,
-    ) -> None:
-        """Gives terms to pods without, completes open records and drops old ones."""
-        metrics.WITHOUT_TERMS.set(sum(one.skip is Reason.NO_TERMS for one in subjects))
-        if situation.pause.paused or self._reporter.dry_run:
-            return
-        await self._write_statuses(subjects)
-        await self._backfill(subjects, now)
-        await self._reverted.run(records, subjects, now)
-        verdicts: Mapping[str, VerdictKind] = {
-            one.pod.uid: one.verdict.kind for one in subjects if one.verdict is not None
-        }
-        for closing in closings(records, pods, verdicts):
-            if self._ports.leading():
-                await self._ports.records.complete(closing.record, closing.phase, closing.message, now)
-        for record in expired(records, pods, now, self._settings.records_kept)[:REMOVALS_PER_CYCLE]:
-            if self._ports.leading():
-                await self._ports.records.remove(record)
-
-    async def _write_statuses(self, subjects: Collection[Subject]) -> None:
-        found = standings(self._ports.policies(), self._ports.namespaces(), subjects)
-        for name, status in found.items():
-            if self._memory.statuses.get(name) == status or not self._ports.leading():
-                continue
-            try:
-                await self._ports.write_status(name, status)
-            except (ApiError, ApiUnreachable) as error:
-                log.debug("status not written", policy=name, error=str(error))
-            else:
-                self._memory.statuses[name] = status
-
-    async def _backfill(self, subjects: Collection[Subject], now: datetime) -> None:
-        # A single run cannot know for how long the reaper has seen a pod.
-        if not self._settings.backfill or self._once:
-            return
-        found = [
-            backfill_of(
-                subject,
-                self._memory.first_seen(subject.pod.uid),
-                self._ports.namespace(subject.pod.namespace),
-                self._ports.policies(),
-                self._rules,
-                now,
-                self._settings.trusted_controllers,
-            )
-            for subject in subjects
-        ]
-        await self._marker.backfills([one for one in found if one is not None])
 
 
 def _is_puzzling(subject: Subject) -> bool:

@@ -31,6 +31,7 @@ class EventReason(StrEnum):
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     STOPPED = "GPUIdleStopped"
     STOP_REVERTED = "GPUStopReverted"
+    DEADLINE_GIVEN = "GPUDeadlineGiven"
 
 
 class Announced(Struct, frozen=True):
@@ -143,6 +144,14 @@ def reverted(kind: str, name: str, by: str) -> str:
     """Says that a stop did not last."""
     before = f"{kind} {name} was stopped because its GPUs were idle, and {by} started it again."
     return f"{before} It is not stopped again."
+
+
+def late_deadline(kind: str, policy: str, ends_at: datetime, now: datetime) -> str:
+    """Says that an object without a deadline has got one."""
+    return (
+        f"Was created without a deadline, which policy {policy} demands: "
+        f"this {kind} ends at {clock(ends_at, now)}, whatever it does."
+    )
 
 
 def blocked(message: str, again: datetime, now: datetime, done: str = "evicted") -> str:

@@ -15,6 +15,7 @@ from reaper.alertboard import AlertsPort, NoAlerts
 from reaper.endings import Endings
 from reaper.evidence import Verdict
 from reaper.jobs import GpuJob
+from reaper.late_deadline_api import LateDeadlinePort
 from reaper.observation import Observation
 from reaper.owners import OwnersPort
 from reaper.pause import Pause
@@ -46,6 +47,7 @@ class Ports:
         pause: The switch, as the API server has it at this time.
         actor: Writes on pods and evicts.
         stops: Stops owners.
+        late_deadlines: Gives deadlines to what was admitted without.
         write_status: Writes the status of the GPUPolicy of this name; raises ApiError and ApiUnreachable.
         leading: True while this process may act, asked right before every write.
         alerts: Who tells Alertmanager.
@@ -69,6 +71,7 @@ class Ports:
     pause: Callable[[datetime], Awaitable[Pause]]
     actor: ActorPort
     stops: StopPort
+    late_deadlines: LateDeadlinePort
     write_status: Callable[[str, Mapping[str, Any]], Awaitable[None]]
     leading: Callable[[], bool]
     alerts: AlertsPort = field(default_factory=NoAlerts)

@@ -74,7 +74,7 @@ def needed(settings: ReaperSettings, lease: str) -> tuple[Right, ...]:
             found += [*_rights("", "pods", "patch"), *_rights("events.k8s.io", "events", "create patch")]
             found += _rights(GROUP, "terms", "update")
         if settings.backfill_deadline and settings.profile is Profile.ENFORCE:
-            found += _rights("batch", "jobs", "patch")
+            found += [*_rights("batch", "jobs", "patch"), *_rights("", "resourcequotas", "list")]
     if settings.protect_metrics:
         found += _rights("authentication.k8s.io", "tokenreviews", "create")
         found += _rights("authorization.k8s.io", "subjectaccessreviews", "create")

@@ -22,6 +22,7 @@ from reaper.endings import Endings
 from reaper.evidence import Verdict
 from reaper.jobs import MARKED_JOBS, gpu_job
 from reaper.judge import judge
+from reaper.late_deadline_api import KubeLateDeadlines
 from reaper.metrics import DATA_AGE
 from reaper.observation import Observation, observe
 from reaper.owners import OwnerResolver
@@ -100,6 +101,7 @@ class World:
             records=ShadowRecords(records) if self._settings.dry_run else records,
             pause=self.pause,
             actor=KubeActor(self.client),
+            late_deadlines=KubeLateDeadlines(self.client, self._table),
             stops=KubeStops(self.client, self._settings.ways(), self._table),
             write_status=self.write_status,
             leading=elector.is_leader if elector is not None else lambda: True,

@@ -20,6 +20,7 @@ from reaper.cycle import Cycle, CycleResult
 from reaper.evidence import Verdict
 from reaper.fates import Fate
 from reaper.jobs import GpuJob
+from reaper.late_deadlines import DatedJob
 from reaper.memory import Memory
 from reaper.observation import Observation
 from reaper.owners import OwnersUnreadableError, Root, root_of_pod
@@ -241,6 +242,42 @@ class FakeStops:
         return self.standing
 
 
+class FakeLateDeadlines:
+    """Keeps the deadlines that were given; `jobs` has Jobs by the UID of the reference to them."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        self._world = world
+        self.jobs: dict[str, DatedJob] = {}
+        self.scoped = False
+        self.given: list[tuple[str, int]] = []
+        self.looked = 0
+
+    async def scoped_quota(self, namespace: str) -> bool:
+        """Gives what was prepared."""
+        assert namespace
+        return self.scoped
+
+    async def job_of(self, pod: GpuPod) -> DatedJob | None:
+        """Gives the Job of a pod."""
+        self.looked += 1
+        return self.jobs.get(pod.owner.uid) if pod.owner else None
+
+    async def give_pod(self, pod: GpuPod, seconds: int) -> Written:
+        """Keeps the deadline of a pod."""
+        self.given.append((pod.name, seconds))
+        note = {"gpu-tenure.io/deadline": "injected"}
+        self._world.change(pod.uid, annotations={**self._world.pods[pod.uid].annotations, **note})
+        return Written.WRITTEN
+
+    async def give_job(self, namespace: str, job: DatedJob, seconds: int) -> Written:
+        """Keeps the deadline of a Job."""
+        assert namespace
+        self.given.append((job.metadata.name or "", seconds))
+        noted = structs.replace(job.metadata, annotations={"gpu-tenure.io/deadline": "injected"})
+        self.jobs[job.metadata.uid or ""] = structs.replace(job, metadata=noted)
+        return Written.WRITTEN
+
+
 class FakeOwners:
     """Gives the roots that tests chose; `broken` raises."""
 
@@ -295,6 +332,7 @@ class FakeWorld:
         self.records = FakeRecords()
         self.actor = FakeActor(self)
         self.stops = FakeStops(self)
+        self.late_deadlines = FakeLateDeadlines(self)
         self.events = FakeEvents()
         self.memory = Memory()
         self.before_look: Callable[[], None] = lambda: None
@@ -369,6 +407,7 @@ class FakeWorld:
             pause=self._pause,
             actor=self.actor,
             stops=self.stops,
+            late_deadlines=self.late_deadlines,
             write_status=self._write_status,
             leading=lambda: self.leads,
             alerts=self.alerts,
