@@ -1,4 +1,4 @@
-"""Writes what is made from the tables of resources and workloads: the chart's CEL, and docs/resources.md.
+"""Writes what is made from the tables of resources, workloads and exporters: CEL, rules, docs/resources.md.
 
 `python manifests/generate.py` writes; with `--check` it only says what differs, and exits 1.
 """
@@ -14,15 +14,20 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+import yaml  # noqa: E402 - the script runs from anywhere
+
 from policy.cel import name_test  # noqa: E402 - the script runs from anywhere
 from policy.cel_templates import OBJECT, inherited  # noqa: E402 - as above
 from policy.resource_rules import ResourceRule  # noqa: E402 - as above
 from policy.resources import TABLE  # noqa: E402 - as above
 from policy.vendors import KAI_ANNOTATIONS, MIG_PROFILES  # noqa: E402 - as above
 from policy.workloads import JOB, WORKLOADS  # noqa: E402 - as above
+from reaper import long_windows  # noqa: E402 - as above
+from reaper.exporters import SOURCES  # noqa: E402 - as above
 
 CHART_FILE: Final = ROOT / "manifests" / "chart" / "templates" / "_gpu_names.tpl"
 INHERITED_FILE: Final = ROOT / "manifests" / "chart" / "templates" / "guards" / "_inherited.tpl"
+RULES: Final = ROOT / "manifests" / "chart" / "files" / "rules" / "long-windows.yaml"
 PAGE: Final = ROOT / "docs" / "resources.md"
 
 
@@ -51,6 +56,13 @@ def inherited_file() -> str:
         f"{inherited((JOB, *WORKLOADS)).replace(OBJECT, '{{ . }}')}\n"
         "{{- end }}\n"
     )
+
+
+def rules_file() -> str:
+    """The recording rules for long windows."""
+    groups = {"groups": long_windows.groups(SOURCES)}
+    text = yaml.safe_dump(groups, sort_keys=False, width=1000)
+    return f"# Written by manifests/generate.py from the tables in reaper/exporters.py: change those.\n{text}"
 
 
 def page(text: str) -> str:
@@ -95,9 +107,14 @@ def _code(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Writes the files, or says which differ."""
-    files = (CHART_FILE, INHERITED_FILE, PAGE)
+    files = (CHART_FILE, INHERITED_FILE, RULES, PAGE)
     before = {path: path.read_text(encoding="utf-8") if path.exists() else "" for path in files}
-    after = {CHART_FILE: chart_file(), INHERITED_FILE: inherited_file(), PAGE: page(before[PAGE])}
+    after = {
+        CHART_FILE: chart_file(),
+        INHERITED_FILE: inherited_file(),
+        RULES: rules_file(),
+        PAGE: page(before[PAGE]),
+    }
     differing = [path for path, text in after.items() if text != before[path]]
     for path in differing:
         if "--check" in arguments:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from reaper.exporters import SOURCES
 from reaper.settings import ENV_PREFIX, ReaperSettings
 from runtime.settings import load
 from sandbox.binaries import ensure
 
 Render = Callable[..., list[dict[str, Any]]]
-CASES = Path(__file__).parent / "data" / "low_usage.yaml"
+CASES = Path(__file__).parent / "data" / "rules.yaml"
 
 ALERTS = {
     "alertmanager": {
@@ -109,9 +110,22 @@ def test_rules_come_as_an_object_or_as_a_file(render: Render) -> None:
         )
 
 
+def test_long_windows_come_by_exporter(render: Render) -> None:
+    """Only those that are chosen, and each that is known can be."""
+    names = [source.name for source in SOURCES]
+    rules = {"kind": "PrometheusRule", "lowUsage": False}
+    for chosen in ([], ["dcgm"], names):
+        rule = named(
+            render({"rules": {**rules, "longWindows": chosen}}), "PrometheusRule", "gpu-tenure-rules"
+        )
+        found = [one["name"] for one in rule["spec"]["groups"]]
+        assert found == [f"gpu-tenure-long-windows-{name}" for name in chosen]
+
+
 def test_promtool_finds_the_rules_right(render: Render, tmp_path: Path) -> None:
     """It checks what the chart renders, and plays exporters of every kind against it."""
-    rendered = named(render({"rules": {"kind": "PrometheusRule"}}), "PrometheusRule", "gpu-tenure-rules")
+    every = {"kind": "PrometheusRule", "longWindows": [source.name for source in SOURCES]}
+    rendered = named(render({"rules": every}), "PrometheusRule", "gpu-tenure-rules")
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rendered["spec"]))
     (tmp_path / "cases.yaml").write_text(CASES.read_text())
     promtool = ensure(os.environ, ["promtool"]).path("promtool")
