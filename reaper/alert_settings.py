@@ -31,6 +31,9 @@ OWN_LABELS: Final = frozenset(
 HELD_CYCLES: Final = 4
 """An alert outlives three cycles that fail, as Prometheus' own alerts do."""
 
+ONCE_SECONDS: Final = 3600
+"""The least for --once."""
+
 
 class AlertSettings(Settings):
     """What an administrator may choose about alerts."""
@@ -67,7 +70,7 @@ class AlertSettings(Settings):
     alert_hold: Annotated[Seconds, Field(ge=1)] = Field(
         300,
         description="How long an alert lasts if it is not posted again, and never less than four cycles;"
-        " for --once more than the time between two runs",
+        " for --once an hour at least, and more than the time between two runs",
         examples=["5m"],
     )
     receiver_token_file: Path | None = Field(
@@ -107,6 +110,6 @@ class AlertSettings(Settings):
             for url in self.alertmanager_urls
         )
 
-    def hold_seconds(self, cycle_seconds: float) -> float:
-        """Gives how long an alert lasts without being posted again."""
-        return max(self.alert_hold, HELD_CYCLES * cycle_seconds)
+    def hold_seconds(self, cycle_seconds: float, *, once: bool) -> float:
+        """Gives how long an alert lasts without being posted again; nobody knows when a next run comes."""
+        return max(self.alert_hold, HELD_CYCLES * cycle_seconds, ONCE_SECONDS if once else 0)

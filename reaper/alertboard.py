@@ -28,8 +28,13 @@ class Topic(StrEnum):
 class AlertsPort(Protocol):
     """Whom a cycle tells which alerts hold; tests implement it. Nothing here waits or raises."""
 
-    def show(self, topic: Topic, alerts: Collection[Alert], now: datetime) -> None:
-        """Says all alerts of a topic that hold now; those of before that are not among them end."""
+    def show(
+        self, topic: Topic, alerts: Collection[Alert], now: datetime, before: Collection[Alert] = ()
+    ) -> None:
+        """Says all alerts of a topic that hold now; those of before that are not among them end.
+
+        `before` are some that another process may have told.
+        """
         ...
 
     def add(self, alert: Alert) -> None:
@@ -52,7 +57,9 @@ class Carrier(Protocol):
 class NoAlerts:
     """The AlertsPort of a reaper that tells Alertmanager nothing."""
 
-    def show(self, topic: Topic, alerts: Collection[Alert], now: datetime) -> None:
+    def show(
+        self, topic: Topic, alerts: Collection[Alert], now: datetime, before: Collection[Alert] = ()
+    ) -> None:
         """Tells nothing."""
 
     def add(self, alert: Alert) -> None:
@@ -74,10 +81,13 @@ class AlertBoard:
         self._shown: dict[Topic, dict[Key, Alert]] = {}
         self._happened: dict[Key, Alert] = {}
 
-    def show(self, topic: Topic, alerts: Collection[Alert], now: datetime) -> None:
+    def show(
+        self, topic: Topic, alerts: Collection[Alert], now: datetime, before: Collection[Alert] = ()
+    ) -> None:
         """Says all alerts of a topic that hold now; those of before that are not among them end."""
         holding = {alert.key: alert for alert in alerts}
-        ended = [alert for key, alert in self._shown.get(topic, {}).items() if key not in holding]
+        known = {alert.key: alert for alert in before} | self._shown.get(topic, {})
+        ended = [alert for key, alert in known.items() if key not in holding]
         self._shown[topic] = holding
         self._post([*(structs.replace(alert, ends_at=now) for alert in ended), *self._lasting(topic, now)])
 

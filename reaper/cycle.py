@@ -11,7 +11,6 @@ import structlog
 from policy.verdicts import Reason, VerdictKind
 from reaper import metrics, report
 from reaper.alertboard import Topic
-from reaper.alerts import idle_warning
 from reaper.brakes import Brake, Sample, advance
 from reaper.deadline_telling import DeadlineTeller
 from reaper.evicting import Evictor
@@ -36,6 +35,7 @@ from reaper.situation import Situation
 from reaper.subjects import Subject
 from reaper.survey import Rules, is_judged, judged, survey
 from reaper.turning import turned_idle
+from reaper.warning_telling import tell_warnings
 from runtime.kube import ApiError, ApiUnreachable
 
 log = structlog.get_logger(__name__)
@@ -120,7 +120,7 @@ class Cycle:
         planned = plan(judged_subjects, records, situation, self._limits, now)
         self._report(judged_subjects, planned)
         await self._act(planned, records, now)
-        self._alert(judged_subjects, now)
+        tell_warnings(self._ports, self._memory, judged_subjects, self._settings.contact, now)
         if not self._reporter.dry_run:
             await self._lookback.run(judged_subjects, records, observation, now)
         metrics.WITHOUT_TERMS.set(sum(one.skip is Reason.NO_TERMS for one in judged_subjects))
@@ -234,12 +234,6 @@ class Cycle:
         await self._marker.steps(planned.steps, now)
         await self._marker.keeps(planned.keeps)
         await self._evictor.run(planned.actions, records)
-
-    def _alert(self, subjects: Collection[Subject], now: datetime) -> None:
-        """Says which warnings hold, those of this cycle included."""
-        contact = self._settings.contact
-        found = (idle_warning(one, self._memory.mark_of(one.pod), contact, now) for one in subjects)
-        self._ports.alerts.show(Topic.IDLE, [alert for alert in found if alert is not None], now)
 
 
 def _is_puzzling(subject: Subject) -> bool:

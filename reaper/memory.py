@@ -65,6 +65,7 @@ class Memory:
         statuses: What was last written as the status of each policy.
         slow_until: No action before; None without such a wish of the API server.
         reclaimed: Devices taken since the last brake sample.
+        taken: Pods whose action was accepted, by UID, as long as they are seen.
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,7 @@ class Memory:
         self.slow_until: datetime | None = None
         self.statuses: dict[str, Mapping[str, Any]] = {}
         self.reclaimed = 0
+        self.taken: set[str] = set()
 
     def meet(self, uids: Iterable[str], now: datetime) -> None:
         """Notes that pods exist."""
@@ -106,6 +108,7 @@ class Memory:
             if uid in present or now - seen.last_at < FORGET_AFTER
         }
         self.held = {uid: mark for uid, mark in self.held.items() if uid in present}
+        self.taken &= present
         self.warned_at = {uid: when for uid, when in self.warned_at.items() if uid in present}
         self.told = {uid: said for uid, said in self.told.items() if uid in present}
         self.wrote = {uid: wrote for uid, wrote in self.wrote.items() if now - wrote[0] < WATCH_LAG}

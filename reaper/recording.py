@@ -118,6 +118,7 @@ class Recorder:
 
     async def _accepted(self, member: Subject, record: Record, now: datetime) -> None:
         self._memory.reclaimed += member.devices
+        self._memory.taken.add(member.pod.uid)
         metrics.RECLAIMED.inc(0 if self._reporter.dry_run else member.devices)
         metrics.WARNINGS_ENDED.labels("action").inc()
         contact = member.contact(self._contact)

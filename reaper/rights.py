@@ -85,6 +85,7 @@ def _reading() -> list[Right]:
     return [
         *_rights("", "pods", "get list watch"),
         *_rights("", "namespaces", "get list watch"),
+        *_rights("batch", "jobs", "list watch"),
         *_rights(GROUP, "gpupolicies", "list watch"),
         *_rights(GROUP, "gpureclaims", "list"),
         *(Right(group, resource, "get") for group, resource in OWNERS),

@@ -45,6 +45,7 @@ from runtime.watch import Change, WatchCache
 CONTROLLER = "gpu-tenure.io/reaper"
 PODS_PATH = "/api/v1/pods"
 JOBS_PATH = "/apis/batch/v1/jobs"
+JOBS_SECONDS = 5.0
 STALE_SECONDS = 180.0
 """The API server sends a bookmark every minute: a watch that is silent for longer is not to be trusted."""
 
@@ -62,7 +63,9 @@ def decode_pod(raw: msgspec.Raw, table: ResourceTable = BUILT_IN_TABLE) -> GpuPo
 class World:
     """The ports of a reaper on a real cluster."""
 
-    def __init__(self, client: KubePort, settings: ReaperSettings, clock: Clock) -> None:
+    def __init__(
+        self, client: KubePort, settings: ReaperSettings, clock: Clock, *, once: bool = False
+    ) -> None:
         self.client = client
         self.catalog = Catalog(client, clock=clock)
         self._table = settings.table()
@@ -78,7 +81,7 @@ class World:
         )
         self.once: OncePort = NoOnce() if silent(settings) else recorder
         self.outbox = Outbox(couriers)
-        self.alerts = AlertBoard(couriers, settings.hold_seconds(settings.cycle))
+        self.alerts = AlertBoard(couriers, settings.hold_seconds(settings.cycle, once=once))
         self._settings = settings
         self._judging = settings.judging()
         self._clock = clock
@@ -187,6 +190,8 @@ class World:
             async with asyncio.timeout(seconds):
                 await self.catalog.wait_synced()
                 await self.pods.wait_synced()
+                # Without them only users of Jobs miss something.
+                await self.jobs.wait_synced(JOBS_SECONDS)
         except TimeoutError:
             return False
         return True

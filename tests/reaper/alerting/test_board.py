@@ -89,3 +89,11 @@ def test_what_happened_is_said_until_its_own_end() -> None:
     board.show(Topic.IDLE, [], NOON + minutes(14))
     board.show(Topic.IDLE, [], NOON + minutes(15))
     assert [ends(one) for one in carrier.given] == [{"a": minutes(15)}, {"a": minutes(15)}]
+
+
+def test_what_another_process_told_ends_too() -> None:
+    """A new leader, or the next single run, never showed it itself."""
+    carrier = FakeCarrier()
+    board = AlertBoard([carrier], HOLD)
+    board.show(Topic.IDLE, [alert("b")], NOON, before=[alert("a"), alert("b")])
+    assert ends(carrier.given[0]) == {"a": minutes(0), "b": minutes(5)}

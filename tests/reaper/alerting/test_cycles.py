@@ -18,11 +18,16 @@ class FakeAlerts:
     def __init__(self) -> None:
         self.shown: dict[Topic, list[Alert]] = {}
         self.happened: list[Alert] = []
+        self.ended: list[Alert] = []
         self.repeats = 0
 
-    def show(self, topic: Topic, alerts: Collection[Alert], now: datetime) -> None:
+    def show(
+        self, topic: Topic, alerts: Collection[Alert], now: datetime, before: Collection[Alert] = ()
+    ) -> None:
         """Remembers a topic."""
         del now
+        labels = [one.labels for one in alerts]
+        self.ended += [one for one in before if one.labels not in labels]
         self.shown[topic] = list(alerts)
 
     def add(self, alert: Alert) -> None:
@@ -58,6 +63,7 @@ async def test_warned_halfway_and_reclaimed() -> None:
     assert alerts.stages == ["halfway"]
     assert alerts.happened == []
     await world.run(1, after=minutes(16))
+    assert alerts.stages == []
     (happened,) = alerts.happened
     assert happened.labels["alertname"] == "GPUTenureReclaimed"
     assert "Evicted." in happened.annotations["description"]
@@ -122,3 +128,15 @@ async def test_a_single_run_tells_what_it_did() -> None:
     assert alerts.stages == ["warned"]
     await world.run(1, after=minutes(31))
     assert [one.labels["action"] for one in alerts.happened] == ["evict"]
+
+
+async def test_a_single_run_ends_what_an_earlier_one_told() -> None:
+    """It remembers nothing, but reads on the pod that it was warned."""
+    world, alerts = alerting(once=True)
+    world.add("a")
+    await world.run(2)
+    alerts.ended.clear()
+    world.turns("a", VerdictKind.ACTIVE)
+    await world.run(1)
+    assert [one.labels["stage"] for one in alerts.ended] == ["warned"]
+    assert alerts.stages == []
