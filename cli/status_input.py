@@ -23,7 +23,7 @@ from reaper.limits import Limits
 from reaper.observation import Observation, observe
 from reaper.overview import Look, Row, Told, rows_of
 from reaper.owners import OwnerResolver, OwnersUnreadableError, root_of_pod
-from reaper.pause import PATH as PAUSE_PATH
+from reaper.pause import CONFIG_MAP as PAUSE_MAP
 from reaper.pause import Pause, parse_pause
 from reaper.pods import GpuPod
 from reaper.prometheus import HttpPrometheus, PrometheusError
@@ -37,6 +37,7 @@ from reaper.switches import CONFIG_MAP, Switches, switches_of
 from reaper.world import decode_pod
 
 REAPER = "gpu-tenure.io/reaper"
+_CONFIG_MAPS = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
 BRAKE_QUERY = "max(gpu_tenure_reaper_brake_engaged)"
 
 
@@ -113,7 +114,8 @@ async def look(
     subjects = [glanced(pod, roots.get(pod.uid) or root_of_pod(pod), readable, now) for pod in pods]
     limits = Limits()
     found, problem = await _judged(subjects, judging, limits, now)
-    pause = await cluster.one("the pause switch", PAUSE_PATH, lambda body: parse_pause(body, now))
+    switch = f"{_CONFIG_MAPS}/{PAUSE_MAP}"
+    pause = await cluster.one("the pause switch", switch, lambda body: parse_pause(body, now))
     brake = await _brake(cluster, judging, now)
     records = await cluster.listed("GPUReclaims", collection(namespace) if namespace else ALL, parse_record)
     around = Look(
@@ -159,7 +161,7 @@ async def _namespaces(cluster: Cluster, namespace: str | None) -> dict[str, Name
 
 
 async def _switches(cluster: Cluster) -> Switches:
-    path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/{CONFIG_MAP}"
+    path = f"{_CONFIG_MAPS}/{CONFIG_MAP}"
     what = "profile and flags of the installation"
     found = await cluster.one(what, path, lambda body: msgspec.json.decode(body, type=_ConfigMap))
     return switches_of(found.data or {}) if found else Switches()
