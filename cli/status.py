@@ -42,6 +42,7 @@ PrometheusUrl = Annotated[
 Exempt = Annotated[bool, typer.Option("--exempt", help="Only pods that are exempt, or ask to be.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on; in a pipe, a line for each change.")]
 Every = Annotated[str, typer.Option(help="How often, with --watch.", metavar="10s")]
+InstalledIn = Annotated[str, typer.Option(help="Namespace in which gpu-tenure is installed.")]
 Early = Annotated[
     str, typer.Option(help="How long before its pod a container may claim to have started, as the reaper's.")
 ]
@@ -65,6 +66,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
     header: Headers = None,
     source_file: SourceFile = None,
     gpu_resources: Resources = "",
+    installed_in: InstalledIn = "gpu-tenure-system",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -98,7 +100,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
     if errors or settings is None:
         raise InvalidError(errors)
     judging = Asked(options, settings, early)
-    viewer = Viewer(namespace, table, judging, output, exempt=exempt)
+    viewer = Viewer(namespace, table, judging, output, exempt=exempt, installed_in=installed_in)
     from cli.cluster import answered
 
     try:
@@ -144,6 +146,7 @@ class Viewer:
         output: Output,
         *,
         exempt: bool,
+        installed_in: str,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._namespace = namespace
@@ -151,6 +154,7 @@ class Viewer:
         self._asked = asked
         self._output = output
         self._exempt = exempt
+        self._installed_in = installed_in
         self._sleep = sleep
         self._said: dict[str, str] = {}
 
@@ -167,7 +171,7 @@ class Viewer:
     async def _look(self, cluster: Any, judging: Judging | None) -> Status | None:  # noqa: ANN401 - lazy
         from cli.status_input import look
 
-        return await look(cluster, self._namespace, self._table, judging)
+        return await look(cluster, self._namespace, self._table, judging, self._installed_in)
 
     def _once(self, found: Status | None) -> int:
         if found is None:

@@ -37,7 +37,6 @@ from reaper.switches import CONFIG_MAP, Switches, switches_of
 from reaper.world import decode_pod
 
 REAPER = "gpu-tenure.io/reaper"
-_CONFIG_MAPS = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
 BRAKE_QUERY = "max(gpu_tenure_reaper_brake_engaged)"
 
 
@@ -97,7 +96,11 @@ class _Event(Struct, frozen=True, rename="camel"):
 
 
 async def look(
-    cluster: Cluster, namespace: str | None, table: ResourceTable, judging: Judging | None
+    cluster: Cluster,
+    namespace: str | None,
+    table: ResourceTable,
+    judging: Judging | None,
+    installed_in: str = OWN_NAMESPACE,
 ) -> Status | None:
     """Looks once; None if not even pods may be read."""
     now = cluster.now
@@ -108,13 +111,13 @@ async def look(
     readable = Readable(
         policies=await cluster.policies(),
         namespaces=await _namespaces(cluster, namespace),
-        switches=await _switches(cluster),
+        switches=await _switches(cluster, installed_in),
     )
     roots = await _roots(cluster, pods, now)
     subjects = [glanced(pod, roots.get(pod.uid) or root_of_pod(pod), readable, now) for pod in pods]
     limits = Limits()
     found, problem = await _judged(subjects, judging, limits, now)
-    switch = f"{_CONFIG_MAPS}/{PAUSE_MAP}"
+    switch = _config_map(installed_in, PAUSE_MAP)
     pause = await cluster.one("the pause switch", switch, lambda body: parse_pause(body, now))
     brake = await _brake(cluster, judging, now)
     records = await cluster.listed("GPUReclaims", collection(namespace) if namespace else ALL, parse_record)
@@ -160,10 +163,15 @@ async def _namespaces(cluster: Cluster, namespace: str | None) -> dict[str, Name
     return {one.metadata.name or "": one for one in listed or ()}
 
 
-async def _switches(cluster: Cluster) -> Switches:
-    path = f"{_CONFIG_MAPS}/{CONFIG_MAP}"
+def _config_map(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+
+
+async def _switches(cluster: Cluster, installed_in: str) -> Switches:
     what = "profile and flags of the installation"
-    found = await cluster.one(what, path, lambda body: msgspec.json.decode(body, type=_ConfigMap))
+    found = await cluster.one(
+        what, _config_map(installed_in, CONFIG_MAP), lambda body: msgspec.json.decode(body, type=_ConfigMap)
+    )
     return switches_of(found.data or {}) if found else Switches()
 
 
