@@ -70,7 +70,7 @@ def place_of(series: Series, labels: Mapping[str, str]) -> Place | None:
         device=_named("/".join(part for part in parts if part), source.prefix),
         instance=labels.get(source.instance, ""),
         virtual=bool(labels.get(source.virtual)),
-        uid=labels.get(source.uid, ""),
+        uid=next((labels[name] for name in source.uid if labels.get(name)), ""),
         job=labels.get("job", ""),
         divided=labels.get(source.mode, "").lower() not in {"", *source.undivided},
     )

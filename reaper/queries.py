@@ -61,7 +61,7 @@ class Series(Struct, frozen=True, cache_hash=True):
         """The labels kept: workload and device, never the exporter's, which change when it restarts."""
         kept = (*self.form.labels, *self.source.device, self.source.instance, self.source.mode)
         if self.form.pod:
-            kept = (*kept, self.source.virtual, self.source.uid)
+            kept = (*kept, self.source.virtual, *self.source.uid)
         return ", ".join(dict.fromkeys(label for label in kept if label))
 
     def largest(self, inner: str) -> str:

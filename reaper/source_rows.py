@@ -77,7 +77,7 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     device_prefix: str | UnsetType = UNSET
     instance: str | UnsetType = UNSET
     virtual: str | UnsetType = UNSET
-    uid: str | UnsetType = UNSET
+    uid: tuple[str, ...] | UnsetType = UNSET
     mode: str | UnsetType = UNSET
     undivided: tuple[str, ...] | UnsetType = UNSET
     rests: bool | UnsetType = UNSET
@@ -211,9 +211,10 @@ def _errors(row: _Row, source: Source, where: str) -> Iterator[FieldError]:
 
 
 def _label_errors(source: Source, where: str) -> Iterator[FieldError]:
-    own = {"instance": source.instance, "virtual": source.virtual, "uid": source.uid, "mode": source.mode}
+    own = {"instance": source.instance, "virtual": source.virtual, "mode": source.mode}
     named = [(f".{key}", value) for key, value in own.items() if value]
-    named += [(f".device[{index}]", value) for index, value in enumerate(source.device)]
+    for key, values in (("device", source.device), ("uid", source.uid)):
+        named += [(f".{key}[{index}]", value) for index, value in enumerate(values)]
     for form in source.forms[-1:]:
         named += [(".labels.namespace", form.namespace), (".labels.pod", form.pod)]
         named += [(".labels.container", form.container)] if form.container else []

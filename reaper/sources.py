@@ -165,7 +165,7 @@ class Source(Struct, frozen=True, cache_hash=True):
         metrics: The table.
         instance: Label of the part of the device: a MIG instance, a virtual device, a partition.
         virtual: Label that marks a value as one sharer's, not the device's; empty if there is none.
-        uid: Label with the pod's UID, where the exporter is told to add it.
+        uid: Labels that may hold the pod's UID, where the exporter is told to add it.
         vendors: Whose devices it sees, as the table of resources names them.
         prefix: What every device's name begins with; added where the label leaves it out.
         mode: Label that tells how a device is divided; empty if there is none.
@@ -183,7 +183,7 @@ class Source(Struct, frozen=True, cache_hash=True):
     metrics: tuple[Metric, ...]
     instance: str = ""
     virtual: str = ""
-    uid: str = ""
+    uid: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ("nvidia",)
     prefix: str = ""
     mode: str = ""

@@ -164,6 +164,19 @@ def of_claims() -> Iterator[Case]:
     yield Case("DRA: a busy device", gpu("dra-busy", resource=EXTENDED), claimed("dra-busy", BUSY), busy)
     lines = [*claimed("dra-two", IDLE, claim="a"), *claimed("dra-two", IDLE, claim="b")]
     yield Case("DRA: one device of two claims is one", gpu("dra-two", resource=EXTENDED), lines, idle)
+    parts = [
+        dcgm(
+            "dra-mig",
+            util=None,
+            engine=value,
+            labels=scraped("dcgm", workload("dra-mig"), GPU_I_ID=part, dra_mig_device_uuid="MIG-1"),
+            uuid="GPU-dra-mig",
+        )
+        for part, value in (("1", IDLE), ("2", IDLE))
+    ]
+    sentence = "DRA: all MIG instances of a card are printed for each pod on it"
+    mig = gpu("dra-mig", resource="deviceclass.resource.kubernetes.io/mig.nvidia.com")
+    yield Case(sentence, mig, [line for part in parts for line in part], Reason.PARTIAL_DEVICES)
     for pod in ("dra-shared-a", "dra-shared-b"):
         lines = claimed(pod, steady(30.0), uuid="GPU-claim")
         yield Case(

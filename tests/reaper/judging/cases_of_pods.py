@@ -67,6 +67,12 @@ def of_labels() -> Iterator[Case]:
     )
     same = scraped("dcgm", workload("same-uid"), pod_uid="uid-same-uid")
     yield Case("a UID of its own is its own", gpu("same-uid"), dcgm("same-uid", labels=same), idle)
+    for pod, uid, reason in (
+        ("uid-own", "uid-uid-own", idle),
+        ("uid-other", "uid-of-another", Reason.NO_SERIES),
+    ):
+        lines = dcgm(pod, labels=scraped("dcgm", workload(pod), UID=uid))
+        yield Case(f"the label UID is compared, too: {pod}", gpu(pod), lines, reason)
     beside = scraped("dcgm", workload("beside-gpu", container="logger"))
     lines = dcgm("beside-gpu", labels=beside)
     yield Case("a container without devices is not asked", gpu("beside-gpu"), lines, Reason.NO_SERIES)

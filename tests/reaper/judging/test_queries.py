@@ -16,7 +16,7 @@ def test_exporter_labels_are_not_kept() -> None:
     """What changes when an exporter restarts is not among the labels of the result."""
     text = maximum(Series(DCGM, DCGM.metrics[0], EXPORTED), 3600)
     assert text == (
-        "max by (exported_namespace, exported_pod, exported_container, UUID, GPU_I_ID, vgpu, pod_uid)"
+        "max by (exported_namespace, exported_pod, exported_container, UUID, GPU_I_ID, vgpu, pod_uid, UID)"
         ' (max_over_time(DCGM_FI_DEV_GPU_UTIL{exported_namespace!="",exported_pod!=""}[3600000ms]))'
     )
 
