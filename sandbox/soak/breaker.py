@@ -20,6 +20,8 @@ from sandbox.soak.reapers import Reapers
 KILLED_LIMIT_SECONDS = 20.0
 STOPPED_LIMIT_SECONDS = 3.0
 SLOW_ANSWER_SECONDS = 9.0
+RESTARTED = ("scheduler", "controller-manager", "kwok")
+"""Parts that may end by themselves when the API server went, as they do; a kubelet would start them again."""
 VALUE = re.compile(rb" [0-9.e+-]+$", re.MULTILINE)
 
 
@@ -48,6 +50,12 @@ class Breaker:
         jobs = [replace(job, target=target) for job in self.sandbox.scrape_jobs if job.name == "dcgm"]
         self.sandbox.configure_prometheus(jobs)
 
+    def revive(self) -> None:
+        """Starts what has ended by itself."""
+        for part in RESTARTED:
+            if not self.sandbox.running(part):
+                self.sandbox.start_part(part)
+
     def strike(self, blow: Blow) -> None:
         """Lets a fault come and go."""
         at_once: Mapping[Kind, Callable[[], object]] = {
@@ -56,6 +64,7 @@ class Breaker:
             Kind.RECREATED: self.cast.recreate,
             Kind.AWAKE: self.cast.wake,
         }
+        self.revive()
         if blow.kind in at_once:
             at_once[blow.kind]()
             return

@@ -72,6 +72,7 @@ class _Soak:
                 break
             self.one(breaker, blow)
         lasted = monotonic() - began
+        breaker.revive()
         self.say("peace: what is idle must go now")
         self.expect_eviction("after all faults")
         self.expect(lambda: not witness.open_records(self.sandbox), 60, "every record is completed")
