@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from policy.verdicts import Reason
 from tests.reaper.judging.cases import AVERAGE, Case, until
@@ -144,6 +145,15 @@ def of_cambricon() -> Iterator[Case]:
         yield Case(
             f"Cambricon: a share is told by its device: {pod}", gpu(pod, resource=share), lines, reason
         )
+    part = "cambricon.com/mlu370.mim-2m.8gb"
+    for pod, value, reason in (("mlu-mim", IDLE, idle), ("mlu-mim-busy", BUSY, busy)):
+        holder, whole = mlu(pod, BUSY, vf="2")
+        own = replace(whole, labels={**whole.labels, "vf": "2"}, value=value)
+        sentence = f"Cambricon: an instance with series of its own, on a busy device: {pod}"
+        yield Case(sentence, gpu(pod, resource=part), [holder, whole, own], reason)
+    for pod, value, reason in (("mlu-bare", IDLE, idle), ("mlu-bare-busy", BUSY, Reason.SHARED_DEVICE)):
+        sentence = f"Cambricon: an instance without is told by its device: {pod}"
+        yield Case(sentence, gpu(pod, resource=part), mlu(pod, value, vf="2"), reason)
     lines = mlu("mlu-held", IDLE, mlu_memory_used=steady(2e10), mlu_memory_total=steady(4e10))
     yield Case(
         "Cambricon: memory of the device", gpu("mlu-held", resource=MLU), lines, Reason.MEMORY_HELD, AVERAGE
