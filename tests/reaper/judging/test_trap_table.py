@@ -1,7 +1,7 @@
 """Which cases guard against which trap and prove which source: every one has some, and all of them exist.
 
 Each case is a made-up past, judged from a real Prometheus with its expected verdict: in test_traps.py, and
-for sources of the settings in test_source_rows.py. Pods name the cases.
+for sources of the settings in test_user_sources.py. Pods name the cases.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import pytest
 
 from policy.verdicts import VerdictKind
 from reaper.exporters import SOURCES
-from tests.reaper.judging.test_source_rows import CASES as OF_SETTINGS
 from tests.reaper.judging.test_traps import CASES
+from tests.reaper.judging.test_user_sources import CASES as OF_SETTINGS
 
 TRAPS = {
     "1 no data is not idle": "silent smi-alone xpu mlu-dark vgpu-dark untouched unnamed",

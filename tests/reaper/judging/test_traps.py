@@ -16,7 +16,14 @@ from reaper.judge import judge
 from reaper.observation import Observation, observe
 from reaper.pods import GpuPod
 from reaper.prometheus import HttpPrometheus, PrometheusOptions
-from tests.reaper.judging import cases, cases_of_metrics, cases_of_nvidia, cases_of_pods, cases_of_vendors
+from tests.reaper.judging import (
+    cases,
+    cases_of_dcgm,
+    cases_of_metrics,
+    cases_of_nvidia,
+    cases_of_pods,
+    cases_of_vendors,
+)
 from tests.reaper.judging.cases import TERMS, Case, once
 from tests.reaper.judging.past import HOUR, IDLE, NOW, Line, dcgm, gpu, prometheus_of
 
@@ -33,10 +40,10 @@ def every_case() -> Iterator[Case]:
     yield from cases_of_pods.of_hami_shares()
     yield from cases_of_pods.of_hami_cards()
     yield from cases_of_pods.of_amd()
-    yield from cases_of_nvidia.of_dcgm_labels()
-    yield from cases_of_nvidia.of_slices()
-    yield from cases_of_nvidia.of_time_slices()
-    yield from cases_of_nvidia.of_claims()
+    yield from cases_of_dcgm.of_dcgm_labels()
+    yield from cases_of_dcgm.of_slices()
+    yield from cases_of_dcgm.of_time_slices()
+    yield from cases_of_dcgm.of_claims()
     yield from cases_of_nvidia.of_hami_hosts()
     yield from cases_of_nvidia.of_volcano()
     yield from cases_of_nvidia.of_device_exporters()
