@@ -149,20 +149,25 @@ class KubeClient:
     ) -> AsyncGenerator[bytes, None]:
         """Yields the lines of a watch; a connection silent for `idle_timeout` seconds counts as dead.
 
-        Raises ApiError or ApiUnreachable, also when the stream is cut within a line.
+        Raises ApiError or ApiUnreachable, also when the stream is cut within a line. A 401 renews the
+        credentials and is tried once more.
         """
         limit = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=idle_timeout)
-        headers = await self._headers(None)
         framer = LineFramer()
-        try:
-            async with self._open("GET", path, query, None, headers, limit) as answer:
-                if answer.status >= 300 or not _is_json(answer.content_type):
-                    _response(answer, await answer.read(), path)
-                async for chunk in answer.content.iter_any():
-                    for line in framer.feed(chunk):
-                        yield line
-        except (aiohttp.ClientError, TimeoutError, OSError, LineTooLongError) as error:
-            raise _unreachable("GET", path, error) from error
+        for renewed in (False, True):
+            headers = await self._headers(None, force=renewed)
+            try:
+                async with self._open("GET", path, query, None, headers, limit) as answer:
+                    if answer.status == 401 and not renewed:
+                        continue
+                    if answer.status >= 300 or not _is_json(answer.content_type):
+                        _response(answer, await answer.read(), path)
+                    async for chunk in answer.content.iter_any():
+                        for line in framer.feed(chunk):
+                            yield line
+                    break
+            except (aiohttp.ClientError, TimeoutError, OSError, LineTooLongError) as error:
+                raise _unreachable("GET", path, error) from error
         if framer.unfinished:
             msg = f"GET {path}: the stream ended within a line"
             raise ApiUnreachable(msg)

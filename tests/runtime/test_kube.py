@@ -148,6 +148,32 @@ async def test_a_refused_token_is_renewed_once(
     assert len(secure_api.requests) == 4
 
 
+async def test_a_stream_with_an_expired_token_begins_again_with_a_new_one(
+    secure_api: Any, authority: tuple[Path, Path, Path], kubeconfig: Write, tmp_path: Path
+) -> None:
+    """Watches outlive tokens; a second refusal is the answer."""
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    path = kubeconfig(
+        secure_api.url, {"tokenFile": str(token)}, **{"certificate-authority": str(authority[0])}
+    )
+    status = {"kind": "Status", "reason": "Unauthorized", "code": 401}
+
+    async def refuse(request: Any) -> Any:
+        token.write_text("new\n")
+        return await secure_api.json(status, 401)(request)
+
+    refused = secure_api.json(status, 401)
+    secure_api.on("GET", PODS, refuse, secure_api.stream({"a": 1}, then="end"), refused, watch=True)
+    async with await KubeClient.connect(path) as client:
+        assert [line async for line in client.stream(PODS, {"watch": True})] == [b'{"a": 1}']
+        sent = [headers["Authorization"] for *_, headers, _ in secure_api.requests]
+        assert sent == ["Bearer old", "Bearer new"]
+        with pytest.raises(ApiError, match="Unauthorized"):
+            await anext(client.stream(PODS, {"watch": True}))
+    assert len(secure_api.requests) == 4
+
+
 async def test_a_stream_yields_lines_across_chunks(fake_api: Any, client: KubeClient) -> None:
     """Lines come as they are completed, also those of several MiB."""
     big = "x" * (3 * 1024 * 1024)

@@ -186,6 +186,36 @@ async def test_a_broken_watch_goes_on_where_it_stood(
     assert fake_time.slept == [0.25]
 
 
+async def test_a_large_object_is_read_and_one_beyond_all_measure_is_got_by_the_list(
+    fake_api: Any, cache: WatchCache[Thing], start: Start, eventually: Eventually
+) -> None:
+    """An object of some megabytes passes; a line that no API server sends ends the watch, not the cache."""
+    large = obj("large", "2", 3) | {"data": "x" * 3_000_000}
+    endless = obj("endless", "3", 4) | {"data": "x" * 17_000_000}
+    listed = page("4", obj("large", "2", 3), obj("endless", "3", 4))
+    fake_api.on("GET", PODS, fake_api.json(page("1")), fake_api.json(listed))
+    broken = fake_api.stream(event("ADDED", large), event("ADDED", endless))
+    fake_api.on("GET", PODS, broken, broken, broken, fake_api.stream(), watch=True)
+    start(cache.run())
+    await eventually(lambda: cache.get("n", "large"))
+    await eventually(lambda: cache.get("n", "endless"))
+    assert len(fake_api.seen("GET", PODS)) == 2
+
+
+async def test_a_deletion_while_the_list_is_read_again_is_not_lost(
+    fake_api: Any, cache: WatchCache[Thing], told: list[Any], start: Start, eventually: Eventually
+) -> None:
+    """The list is of one moment; what happens after it comes with the watch from there, once."""
+    both = (obj("a", "1"), obj("b", "2", 2))
+    fake_api.on("GET", PODS, fake_api.json(page("2", *both)), fake_api.json(page("5", *both)))
+    expired = fake_api.json({"kind": "Status", "code": 410, "reason": "Expired"}, 410)
+    after = [event("DELETED", obj("b", "6", 2)), event("DELETED", obj("b", "6", 2))]
+    fake_api.on("GET", PODS, expired, fake_api.stream(*after), watch=True)
+    start(cache.run())
+    await eventually(lambda: cache.resource_version == "6")
+    assert told == [("ADDED", None, 1), ("ADDED", None, 2), ("DELETED", 2, None)]
+
+
 async def test_failures_in_a_row_grow_the_pause_and_read_the_list_again(
     fake_api: Any, cache: WatchCache[Thing], fake_time: Any, start: Start, eventually: Eventually
 ) -> None:
