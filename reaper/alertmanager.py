@@ -127,15 +127,22 @@ class Courier:
                 session, msgspec.json.encode([wire(alert, self._options.labels) for alert in alerts])
             )
         except PostError as error:
-            metrics.ALERTS.labels("failed").inc(len(alerts))
-            if not self._failing:
-                log.warning("alerts not posted", alertmanager=self._options.url, error=str(error))
-            self._failing = True
+            self._failed(len(alerts), str(error))
+        except Exception as error:
+            # Whatever it is, cycles go on: nothing may hang on telling people.
+            log.exception("alerts could not be posted")
+            self._failed(len(alerts), type(error).__name__)
         else:
             metrics.ALERTS.labels("sent").inc(len(alerts))
             if self._failing:
                 log.info("alerts are posted again", alertmanager=self._options.url)
             self._failing = False
+
+    def _failed(self, count: int, why: str) -> None:
+        metrics.ALERTS.labels("failed").inc(count)
+        if not self._failing:
+            log.warning("alerts not posted", alertmanager=self._options.url, error=why)
+        self._failing = True
 
     async def _try(self, session: aiohttp.ClientSession, body: bytes) -> None:
         attempts = stamina.retry_context(

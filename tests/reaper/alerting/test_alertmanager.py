@@ -199,6 +199,22 @@ async def test_both_sides_may_show_certificates(tmp_path: Path) -> None:
     assert [one["labels"]["pod"] for taken in fake.taken for one in taken] == ["a"]
 
 
+async def test_a_bug_in_posting_ends_nothing(fake: FakeAlertmanager, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted, and the next post is tried as ever."""
+
+    def broken(*_: object) -> dict[str, str]:
+        raise RuntimeError("a bug")
+
+    before = counted("failed")
+    with monkeypatch.context() as patched:
+        patched.setattr(Courier, "_headers", broken)
+        courier = await post(fake.url, alert("a"))
+    assert counted("failed") - before == 1
+    courier.offer([alert("a")])
+    await courier.flush()
+    assert len(fake.taken) == 1
+
+
 async def test_one_that_hangs_keeps_no_other_waiting(fake: FakeAlertmanager) -> None:
     """Each Alertmanager has a courier of its own, and at the end nobody waits longer than was said."""
     slow = FakeAlertmanager()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -106,11 +107,49 @@ async def test_activity_seen_by_a_hint_counts() -> None:
     assert "reclaim-at" not in world.annotations("a")
 
 
-async def test_a_process_that_does_not_know_the_pods_asks_to_send_it_again() -> None:
-    """Nor does one that does not lead."""
-    settings = ReaperSettings(prometheus_url="http://prometheus:9090")
+def service_of(pods: Collection[str] | None) -> Service:
+    """Gives a process that knows these pods, or has not read any."""
     client: Any = None
+    settings = ReaperSettings(prometheus_url="http://prometheus:9090")
     service = Service(client, settings, FakeClock(), "me", asyncio.Event())
-    with pytest.raises(NotNow, match="not read yet"):
-        service.look([Hint("team-a", "a")])
-    service.world.prometheus.close()
+    if pods is not None:
+        world: Any = service.world
+        world.unready = lambda: None
+        world.pods.get = lambda _, name: name if name in pods else None
+    return service
+
+
+class FakeLoop:
+    """Counts how often it is woken."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def wake(self) -> None:
+        """Counts."""
+        self.woken += 1
+
+
+@pytest.mark.parametrize(
+    ("pods", "why"),
+    [
+        pytest.param(None, "not read yet", id="before the first list"),
+        pytest.param((), "another replica leads", id="while another replica leads"),
+    ],
+)
+async def test_who_cannot_look_asks_to_send_it_again(pods: Collection[str] | None, why: str) -> None:
+    """Alertmanager does so, and the Service may choose another replica."""
+    with pytest.raises(NotNow, match=why):
+        service_of(pods).look([Hint("team-a", "a")])
+
+
+async def test_the_leader_looks_at_pods_that_it_knows() -> None:
+    """A pod without GPUs brings nothing forward."""
+    service = service_of({"a"})
+    loop: Any = FakeLoop()
+    service.health.leading(loop)
+    a, b = Hint("team-a", "a"), Hint("team-a", "b")
+    assert service.look([b]) == [b]
+    assert loop.woken == 0
+    assert service.look([a, b]) == [b]
+    assert loop.woken == 1
