@@ -18,8 +18,8 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OURS = "/apis/gpu-tenure.io/v1alpha1"
 NAMESPACE, CROWDED = "rights", "crowded"
 WARNED = "gpu-tenure.io/reclaim-at"
-# Pods: alone, and of a Deployment, a StatefulSet, a ReplicationController and the Job of a CronJob.
-KINDS = 5
+# Pods: alone, of a Deployment, a ReplicaSet, a StatefulSet, a ReplicationController and the Job of a CronJob.
+KINDS = 6
 LONG_AGO = "2020-01-01T00:00:00Z"
 SHARES = ("--device-percent=100", "--actions-per-cycle=50", "--actions-per-namespace=50")
 BRAKES = ("--brake-idle-percent=101", "--brake-unknown-percent=101", "--brake-fall-percent=101")
@@ -35,8 +35,8 @@ NOT_REACHED: dict[tuple[str, Right], str] = {
     ("quota", ("gpu-tenure.io", "gpuquotas", "get")): CONFLICT,
     ("webhook", ("gpu-tenure.io", "gpuquotas", "get")): CONFLICT,
 }
-"""Rights that this test does not reach. Those to read `reaper.ownerResources` are left out by their groups:
-these kinds belong to other projects."""
+"""Rights that this test does not reach. Those to read `reaper.ownerResources` and to stop what Kueue manages
+are left out by their groups: these kinds belong to other projects."""
 
 
 def gpu_spec(**fields: Any) -> dict[str, Any]:
@@ -64,13 +64,13 @@ class Site:
         self.pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
     def prepare(self) -> None:
-        """Starts the components, with a policy that evicts and asks for the right to use it."""
-        idle = {"action": "evict", "after": "3m", "grace": "8s", "warmUp": "5s"}
+        """Starts the components, with a policy that stops and asks for the right to use it."""
+        idle = {"action": "stop", "after": "3m", "grace": "8s", "warmUp": "5s"}
         spec = {
             "priority": 1,
             "namespaceSelector": {"matchLabels": {"rights": "true"}},
             "idle": idle,
-            "classes": {"serving": {"idle": {"action": "evict", "after": "3m"}}},
+            "classes": {"serving": {"idle": {"action": "stop", "after": "3m"}}},
             "requireUse": True,
         }
         self.api.create(f"{OURS}/gpupolicies", {**_typed("GPUPolicy", "rights"), "spec": spec})
@@ -84,7 +84,7 @@ class Site:
         self.installation.start_quota("--reservation=8s", "--settle=2s")
 
     def reap(self) -> None:
-        """Lets the reaper warn and evict pods of every built-in kind, go on with a record, and forget one."""
+        """Lets the reaper warn, evict and stop every built-in kind, go on with a record, and forget one."""
         old = self._record("long-gone", "long-gone")
         self.api.create(f"{OURS}/namespaces/{NAMESPACE}/gpureclaims", old)
         self._make_workloads()
@@ -106,6 +106,7 @@ class Site:
             20,
             "the record is completed",
         )
+        self.api.wait(self._stopped, 60, "every owner that can be is stopped")
 
     def exceed(self) -> None:
         """Makes a quota that is exceeded twice over, and a reservation whose pod never comes."""
@@ -132,7 +133,7 @@ class Site:
 
     def _make_workloads(self) -> None:
         apps, batch = (f"/apis/{group}/v1/namespaces/{NAMESPACE}" for group in ("apps", "batch"))
-        for name, plural in (("web", "deployments"), ("set", "statefulsets")):
+        for name, plural in (("web", "deployments"), ("bare", "replicasets"), ("set", "statefulsets")):
             spec = {"selector": {"matchLabels": {"app": name}}, "template": idle_template(name)}
             self.api.create(f"{apps}/{plural}", {"metadata": {"name": name}, "spec": spec})
         controller = {"metadata": {"name": "rc"}, "spec": {"template": idle_template("rc"), "replicas": 1}}
@@ -145,6 +146,12 @@ class Site:
         self.api.create(
             f"{batch}/jobs", {"metadata": {"name": "job", "ownerReferences": owners}, "spec": job}
         )
+
+    def _stopped(self) -> bool:
+        apps, batch = (f"/apis/{group}/v1/namespaces/{NAMESPACE}" for group in ("apps", "batch"))
+        scaled = [f"{apps}/deployments/web", f"{apps}/replicasets/bare", f"{apps}/statefulsets/set"]
+        suspended = self.api.get(f"{batch}/jobs/job")["spec"].get("suspend")
+        return bool(suspended) and all(self.api.get(path)["spec"]["replicas"] == 0 for path in scaled)
 
     def _running(self) -> int:
         return sum(one.get("status", {}).get("phase") == "Running" for one in self.api.list(self.pods))
@@ -194,13 +201,13 @@ class Site:
         return [json.loads(line) for line in lines if user in line]
 
     def other_groups(self) -> set[str]:
-        """The groups of other projects' kinds, whose objects the reaper may read."""
+        """The groups of other projects' kinds, whose objects the reaper may read or stop."""
         values = json.loads(
             self.sandbox.helm(
                 "get", "values", "gpu-tenure", "--all", "--output=json", "--namespace=gpu-tenure-system"
             ).stdout
         )
-        return {one["apiGroup"] for one in values["reaper"]["ownerResources"]}
+        return {"kueue.x-k8s.io", *(one["apiGroup"] for one in values["reaper"]["ownerResources"])}
 
 
 def _typed(kind: str, name: str) -> dict[str, Any]:

@@ -193,6 +193,11 @@ class Running:
         found = re.search(rf"^{re.escape(metric + wanted)} (\S+)$", text, re.MULTILINE)
         return float(found.group(1)) if found else 0.0
 
+    def ready(self) -> tuple[int, str]:
+        """Gives the status and the text of its readiness."""
+        answer = requests.get(f"{self.url}/readyz", timeout=5)
+        return answer.status_code, answer.text
+
     def wait_cycles(self, count: int, result: str = "complete", seconds: float = 40) -> None:
         """Waits until so many more cycles ended in this way."""
 

@@ -104,3 +104,24 @@ def test_what_was_admitted_without_a_deadline_gets_one(
         assert found["metadata"]["annotations"]["gpu-tenure.io/deadline"] == "injected"
     assert any("without a deadline" in note for note in stage.events("alone"))
     assert any("this Job ends at" in note for note in stage.events("train"))
+
+
+def test_missing_rights_are_named(
+    reaping: Installation, start_reaper: Callable[..., Any], stage: Any
+) -> None:
+    """With the chart's rights nothing is missing; without those to stop owners, readiness says which."""
+    reaper = start_reaper()
+    stage.api.wait(lambda: reaper.ready()[0] == 200, 30, "it has all rights that it needs")
+    reaper.kill()
+    reaping.upgrade({"reaper": {"stop": {"enabled": False}}})
+    try:
+        lacking = start_reaper("--stop", name="reaper-lacking")
+        stage.api.wait(lambda: "may not" in lacking.ready()[1], 30, "readiness names what is missing")
+        status, text = lacking.ready()
+        assert status == 503
+        assert "patch deployments.apps" in text
+        assert "patch pods" not in text
+        assert lacking.value("gpu_tenure_reaper_missing_rights") >= 5
+        lacking.wait_log("rights are missing")
+    finally:
+        reaping.upgrade({"reaper": {"stop": {"enabled": True}}})
