@@ -34,7 +34,8 @@ class Output(StrEnum):
 
 
 Pods = Annotated[
-    Path, typer.Option(help="What `kubectl get pods -A -o json` prints; `-` reads it from standard input.")
+    Path | None,
+    typer.Option(help="What `kubectl get pods -A -o json` prints; `-` reads it from standard input."),
 ]
 PrometheusUrl = Annotated[
     str, typer.Option(envvar=f"{PREFIX}PROMETHEUS_URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics.")
@@ -76,12 +77,20 @@ SourceFile = Annotated[
     Path | None,
     typer.Option(help="File with further exporters under `sources`, such as the reaper's settings."),
 ]
+NvidiaSmi = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--nvidia-smi",
+        help="A recording of nvidia-smi from a node without any exporter, in the place of pods and"
+        " Prometheus; may be repeated, `-` is standard input.",
+    ),
+]
 Headers = Annotated[list[str] | None, typer.Option(help="A further header.", metavar="X-Scope-OrgID=team")]
 
 
 def judge(  # noqa: PLR0913, PLR0917  one argument per flag
-    pods: Pods,
-    prometheus_url: PrometheusUrl,
+    pods: Pods = None,
+    prometheus_url: PrometheusUrl = "",
     at: At = None,
     policy: Policies = None,
     output: Form = Output.TABLE,
@@ -96,6 +105,7 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     header: Headers = None,
     gpu_resources: Resources = "",
     source_file: SourceFile = None,
+    nvidia_smi: NvidiaSmi = None,
 ) -> None:
     """Say of every GPU pod whether it is idle, and how that is known. It never acts.
 
@@ -104,11 +114,20 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     Pods that carry terms are judged by them; others by `--policy`, or by the defaults of their class, and
     marked `assumed`. Exit code 0: judged. 1: Prometheus could not be used, all verdicts are Unknown. 2: bad
     input.
+
+    For a node without any exporter record its cards for some hours, then judge them; cards, not pods:
+    `nvidia-smi --query-gpu=timestamp,uuid,name,utilization.gpu,memory.used --format=csv -l 15 > NODE.csv`
+    `gpu-tenure judge --nvidia-smi NODE.csv`
     """
     from cli import judge_input
     from policy.errors import InvalidError
 
     errors: list[FieldError] = []
+    if nvidia_smi:
+        _report(nvidia_smi, pods, prometheus_url, policy or (), output)
+        return
+    if missing := judge_input.missing({"--pods": pods, "--prometheus-url": prometheus_url}):
+        raise InvalidError(missing)
     moment = judge_input.moment(at, errors)
     options = judge_input.prometheus(
         prometheus_url,
@@ -124,7 +143,7 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     settings = judge_input.criteria(interval or (), matcher or (), history, sources, errors)
     policies = judge_input.policies(policy or (), errors)
     names = judge_input.table(gpu_resources, errors)
-    candidates = judge_input.pods(pods, policies, names, errors)
+    candidates = judge_input.pods(pods, policies, names, errors) if pods is not None else []
     if errors or options is None or settings is None:
         raise InvalidError(errors)
     observation = asyncio.run(_observe(candidates, options, settings, moment))
@@ -134,6 +153,24 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
         told = said if options.url in said else f"{options.url}: {said}"
         print(f"error: {told}; all verdicts are Unknown", file=sys.stderr)
         sys.exit(1)
+
+
+def _report(
+    recordings: Sequence[Path], pods: Path | None, url: str, policy: Sequence[Path], output: Output
+) -> None:
+    """Judges cards by recordings; pods and Prometheus have no part in that."""
+    from cli import judge_input
+    from cli.nvidia_smi import report
+    from policy.errors import FieldError, InvalidError
+    from reaper.criteria import JudgeSettings
+
+    errors: list[FieldError] = []
+    both = {"--pods": pods, "--prometheus-url": url}
+    errors += [FieldError(flag, "does not go with --nvidia-smi") for flag, value in both.items() if value]
+    policies = judge_input.policies(policy, errors)
+    if errors:
+        raise InvalidError(errors)
+    report(recordings, policies, JudgeSettings(), as_json=output is Output.JSON)
 
 
 async def _observe(

@@ -27,6 +27,12 @@ LIMIT_SECONDS = 300.0
 """All queries together; a person waits longer than a reaper's cycle may."""
 
 
+def missing(needed: Mapping[str, object]) -> list[FieldError]:
+    """What was not given of what judging pods needs."""
+    hint = "is needed; see gpu-tenure judge --help, or give --nvidia-smi"
+    return [FieldError(flag, hint) for flag, value in needed.items() if not value]
+
+
 def moment(at: str | None, errors: list[FieldError]) -> datetime:
     """The time to judge at, now without a text."""
     now = SystemClock().now()
