@@ -97,9 +97,10 @@ def _heirs(record: Record, subjects: Collection[Subject], now: datetime) -> Iter
     if now - record.acted_at > CREDIT:
         return
     for one in subjects:
-        if one.pod.created <= record.decided_at or one.pod.namespace != record.namespace:
+        # The API server writes creations in whole seconds: a successor may be made in that of the decision.
+        if one.pod.created < record.decided_at or one.pod.uid == record.pod_uid:
             continue
-        if not one.holds_devices or one.pod.node is None:
+        if one.pod.namespace != record.namespace or not one.holds_devices or one.pod.node is None:
             continue
         alone = record.owner_uid == record.pod_uid and one.root.uid == one.pod.uid
         same = one.pod.name == record.pod_name or (

@@ -23,6 +23,7 @@ from policy.durations import format_time
 from policy.keys import Label
 from reaper import metrics
 from reaper.reclaim import requester_of
+from reaper.records import Record
 from reaper.subjects import Subject
 from runtime.log import escape
 
@@ -49,6 +50,8 @@ class Audited(StrEnum):
     SPARED = "spared"
     ACTION = "action"
     REFUSAL = "refusal"
+    RESUME = "resume"
+    REVERTED = "reverted"
     HOLD = "hold"
     RELEASE = "release"
     OTHER = "other"
@@ -138,6 +141,22 @@ def entry_of(message: str, subject: Subject, fields: Mapping[str, object]) -> di
             },
         }
     return entry
+
+
+def entry_of_record(event: Audited, message: str, record: Record, by: str) -> dict[str, Any]:
+    """Gives the entry about an action of before, which somebody undid."""
+    stop = record.stop
+    return {
+        "event": event.value,
+        "message": message,
+        "namespace": record.namespace,
+        "pod": record.pod_name,
+        "uid": record.pod_uid,
+        "owner": {"kind": stop.kind, "name": stop.name, "uid": stop.uid} if stop else None,
+        "requester": record.requester or None,
+        "devices": record.devices,
+        "details": {"by": by, "decided_at": format_time(record.decided_at)},
+    }
 
 
 def bounded(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - JSON of any shape

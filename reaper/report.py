@@ -12,10 +12,11 @@ import structlog
 from policy.durations import format_time
 from policy.verdicts import Reason, VerdictKind
 from reaper import metrics
-from reaper.audit import Audited, AuditPort, NoAudit, entry_of
+from reaper.audit import Audited, AuditPort, NoAudit, entry_of, entry_of_record
 from reaper.evidence import Verdict
 from reaper.messages import EventReason
 from reaper.pods import GpuPod
+from reaper.records import Record
 from reaper.steps import Hold, Skip
 from reaper.subjects import Subject
 from runtime.events import EventsPort, Regarding
@@ -96,6 +97,10 @@ class Reporter:
                 self._hold(Audited.RELEASE, gone)
         self._holds = reasons
         metrics.BRAKE.set(Reason.BRAKE.value in reasons)
+
+    def undone(self, event: Audited, message: str, record: Record, by: str) -> None:
+        """Keeps in the audit log that somebody undid an action."""
+        self._audit.write(entry_of_record(event, message, record, by))
 
     def _hold(self, event: Audited, reason: str, sentence: str = "") -> None:
         message = "reaper holds" if event is Audited.HOLD else "reaper holds no longer"

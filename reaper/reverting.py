@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from reaper import messages, metrics
+from reaper.audit import Audited
 from reaper.messages import EventReason
 from reaper.ports import Ports
 from reaper.records import Phase, Record
@@ -75,6 +76,7 @@ class Reverted:
         if standing.by == RESUMER:
             await self._write(records, Phase.RESUMED, "gpu-tenure resume started it again", now)
             log.info("stop resumed", **_what(first))
+            self._reporter.undone(Audited.RESUME, "stop resumed", first, standing.by)
             return
         await self._write(records, Phase.REVERTED, f"{standing.by} started it again", now)
         await self._tell(first, standing)
@@ -89,6 +91,7 @@ class Reverted:
             return
         metrics.STOPS_REVERTED.inc()
         log.warning("stop reverted", reason="StopReverted", by=standing.by, **_what(record))
+        self._reporter.undone(Audited.REVERTED, "stop reverted", record, standing.by)
         owner = Regarding(stop.kind, stop.name, stop.uid, record.namespace, stop.api_version)
         text = messages.reverted(stop.kind, stop.name, standing.by)
         await self._reporter.event_on(owner, EventReason.STOP_REVERTED, text)

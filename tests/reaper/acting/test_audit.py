@@ -12,16 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from policy.keys import Annotation
+from policy.terms import Action
 from policy.verdicts import VerdictKind
 from reaper import metrics
 from reaper.act import Outcome, Result
 from reaper.audit import MESSAGES, Audited, AuditLog, audited, bounded, entry_of, line_of
 from reaper.marking import SAID
 from reaper.pause import Pause
+from reaper.report import NoEvents, Reporter
+from reaper.stops import Stop
 from sandbox.deadline import wait
-from tests.reaper.acting.made import NOON, due_subject, minutes, subject_of
+from tests.reaper.acting.made import NOON, due_subject, minutes, record_of_pod, subject_of
 from tests.reaper.acting.worlds import FakeWorld, warned
 
 REAPER = Path(__file__).parents[3] / "reaper"
@@ -143,6 +147,38 @@ def test_no_text_of_a_user_can_forge_a_line_or_make_one_long() -> None:
 def test_values_are_bounded(value: Any, expected: Any) -> None:
     """An entry has a size that nobody can exceed."""
     assert bounded(value) == expected
+
+
+def test_what_was_undone_is_told_by_the_action_that_it_undid() -> None:
+    """A resumed owner is no pod of a cycle; its record names it."""
+    kept = Kept()
+    stop = Stop(
+        api_version="batch/v1",
+        kind="Job",
+        resource="jobs",
+        name="train",
+        uid="uid-train",
+        field="/spec/suspend",
+        value="true",
+        remember="/spec/suspend",
+    )
+    record = structs.replace(record_of_pod("uid-a"), action=Action.STOP, stop=stop, requester="ann")
+    reporter = Reporter(NoEvents(), dry_run=False, audit=kept)
+    reporter.undone(Audited.RESUME, "stop resumed", record, "gpu-tenure-resume")
+    (entry,) = kept.entries
+    assert (entry["event"], entry["requester"], entry["owner"]["name"]) == ("resume", "ann", "train")
+    assert entry["details"] == {"by": "gpu-tenure-resume", "decided_at": "2025-03-01T11:50:00Z"}
+
+
+async def test_a_pod_that_is_blocked_for_hours_is_told_of_it_once() -> None:
+    """Events are few, however often it is tried; the audit log has each try."""
+    world = await warned()
+    kept = listened(world)
+    world.actor.answers["a"] = Result(Outcome.BUDGET, "a budget")
+    await world.run(300)
+    assert world.events.reasons("a") == ["GPUIdleWarning", "GPUEvictionBlocked"]
+    assert set(kept.events) == {"refusal"}
+    assert len(kept.events) > 10
 
 
 def test_unknown_lines_are_kept_under_other() -> None:
