@@ -127,9 +127,10 @@ def class_of(pod: Pod, creator: Creator | None, namespace: str, settings: ClassS
 
 def _class_by_table(reference: OwnerReference, labels: dict[str, str]) -> PodClass:
     """The class that a controller gives to its pods."""
-    if _key(reference) == STATEFUL_SET and NOTEBOOK_LABEL in labels:
+    key = _key(reference)
+    if key == STATEFUL_SET and NOTEBOOK_LABEL in labels:
         return PodClass.INTERACTIVE
-    return CONTROLLER_CLASSES.get(_key(reference), PodClass.SERVING)
+    return CONTROLLER_CLASSES.get(key, PodClass.SERVING)
 
 
 def _class_without_controller(

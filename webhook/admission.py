@@ -133,7 +133,6 @@ def _decided(
     """Puts a decision together; `remarks` are warnings that hold for this moment only."""
     unfit = settled.unfit if fits else f"annotations would exceed {ANNOTATIONS_LIMIT_BYTES} bytes"
     sends = bool(settled.patch) and unfit is None
-    problem = subject.selected.problem
     return Decision(
         outcome=_outcome(sends=sends, unfit=unfit),
         answer=_answer(settled, unfit, remarks),
@@ -143,14 +142,24 @@ def _decided(
         terms=settled.terms,
         deadline=settled.deadline,
         replaced=settled.replaced,
-        reasons=(
-            *((f"class {pod_class}: {why}",) if why else ()),
-            *((problem,) if problem else ()),
-            *settled.reasons,
-            *map(str, subject.devices.unresolved),
-            *remarks,
-            *((f"not patched: {unfit}",) if unfit else ()),
-        ),
+        reasons=_reasons(subject, settled, f"class {pod_class}: {why}" if why else "", unfit, remarks),
+    )
+
+
+def _reasons(
+    subject: Subject, settled: Settled, first: str, unfit: str | None, remarks: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What explains a decision; mostly nothing but class and terms."""
+    problem, unresolved = subject.selected.problem, subject.devices.unresolved
+    if first and not (problem or unresolved or remarks or unfit):
+        return (first, *settled.reasons)
+    return (
+        *((first,) if first else ()),
+        *((problem,) if problem else ()),
+        *settled.reasons,
+        *map(str, unresolved),
+        *remarks,
+        *((f"not patched: {unfit}",) if unfit else ()),
     )
 
 

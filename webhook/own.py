@@ -128,6 +128,8 @@ def own_metadata(metadata: ObjectMeta, labels: Sequence[str], *, exists: bool = 
 
 def _pick(values: Mapping[str, str], keys: Sequence[str]) -> Pairs:
     """The pairs of the given keys that exist; looks up each key, however many values there are."""
+    if values.keys().isdisjoint(keys):  # as for most pods, and decided without a loop of ours
+        return ()
     return tuple([(key, values[key]) for key in keys if key in values])
 
 

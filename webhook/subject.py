@@ -184,18 +184,21 @@ def _devices(
 
 def _resources(containers: tuple[Container, ...] | None) -> tuple[object, ...]:
     """All that counting devices looks at, hashable."""
+    if not containers:
+        return ()
     return tuple(
         [
             (container.name, container.restart_policy)
-            if container.resources is None
+            if (asked := container.resources) is None
             else (
                 container.name,
                 container.restart_policy,
-                _pairs(container.resources.limits),
-                _pairs(container.resources.requests),
-                container.resources.claims,
+                # As _pairs does, without two calls for every container of every pod.
+                tuple(asked.limits.items()) if asked.limits else (),
+                tuple(asked.requests.items()) if asked.requests else (),
+                asked.claims,
             )
-            for container in containers or ()
+            for container in containers
         ]
     )
 
