@@ -16,19 +16,24 @@ from reaper.sources import PROVING_ROLES, Role, Sharing, Source
 
 
 def devices(pod: GpuPod, signals: Signals, sources: tuple[Source, ...] = SOURCES) -> Iterator[Device]:
-    """The devices that the pod's own containers hold, by the most telling exporter."""
+    """The devices that the pod's own containers hold, by the most telling exporter.
+
+    What tells of a device must see the kind of device that the pod asked for.
+    """
     holders = pod.devices.containers
+    vendors = frozenset(rule.vendor for rule in pod.devices.rules)
+    seen = vendors_by_source(sources)
     found = [
         device
         for device in signals.pods.get((pod.namespace, pod.name), ())
         if (not device.container or not holders or device.container in holders)
         and (not device.uid or device.uid == pod.uid)
-        and _is_of_vendor(pod, device, sources)
+        and any(not vendors.isdisjoint(seen.get(name, ())) for name in _told_by(device))
     ]
     shares = [device for device in found if device.sharing is Sharing.SHARE]
     if shares:
         # Where HAMi tells of shares, what others say of the device counts for the whole card only.
-        by_card = _by_card(pod, sources)
+        by_card = not vendors.isdisjoint(vendors_by_card(sources))
         return (joined(one, signals.boards) if by_card else one for one in shares)
     sliced = {device.device for device in found if device.instance}
     kept = (device for device in found if device.instance or device.device not in sliced)
@@ -37,8 +42,9 @@ def devices(pod: GpuPod, signals: Signals, sources: tuple[Source, ...] = SOURCES
 
 def joined(device: Device, boards: Mapping[str, Board]) -> Device:
     """The device with what is told of it as a whole, where its own series do not tell whether it computes."""
-    if proves(device.of(Role.ACTIVITY)):
-        return device
+    for reading in device.readings:
+        if reading.metric.principal and reading.metric.role is Role.ACTIVITY:
+            return device
     board = boards.get(device.device, Board())
     whole = board.whole.get(device.instance) or board.whole.get("", ())
     apart = bool(device.instance) and device.instance not in board.whole
@@ -75,11 +81,13 @@ def at_rest(device: Device, board: Board) -> tuple[Reading, ...] | None:
     return readings if resting and proves(readings) else None
 
 
-def _is_of_vendor(pod: GpuPod, device: Device, sources: tuple[Source, ...]) -> bool:
-    """Whether what tells of the device sees the kind of device that the pod asked for."""
-    seen = vendors_by_source(sources)
-    told = {reading.source for reading in device.readings}
-    return any(rule.vendor in seen.get(name, ()) for name in told for rule in pod.devices.rules)
+def _told_by(device: Device) -> Iterator[str]:
+    """The sources that tell of the device; the first is mostly the only one."""
+    last = ""
+    for reading in device.readings:
+        if reading.source != last:
+            last = reading.source
+            yield last
 
 
 def _of_card(reading: Reading) -> Reading:
@@ -87,12 +95,6 @@ def _of_card(reading: Reading) -> Reading:
     if reading.metric.role is not Role.HOST:
         return reading
     return replace(reading, metric=replace(reading.metric, role=Role.ACTIVITY))
-
-
-def _by_card(pod: GpuPod, sources: tuple[Source, ...]) -> bool:
-    """Whether the pod's shares are of a kind that is judged by the physical card."""
-    vendors = vendors_by_card(sources)
-    return any(rule.vendor in vendors for rule in pod.devices.rules)
 
 
 def _cut(pod: GpuPod, device: Device) -> Device:
