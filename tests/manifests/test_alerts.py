@@ -79,6 +79,12 @@ def test_without_them_there_is_neither_volume_nor_service(render: Render) -> Non
         named(objects, "Service", "gpu-tenure-reaper")
 
 
+def test_keys_without_their_secret_are_refused(render: Render) -> None:
+    """The files would not be there."""
+    with pytest.raises(ValueError, match=r"keys counts only with reaper\.alertmanager\.secretName"):
+        render({"reaper": {"alertmanager": {"keys": {"token": "token"}}}})
+
+
 def test_the_service_selects_the_reaper(render: Render) -> None:
     """Alertmanager posts to it."""
     objects = render({"reaper": ALERTS})

@@ -10,8 +10,12 @@ import pytest
 import requests
 import yaml
 
+from reaper.alertmanager import AlertmanagerOptions, Courier
+from reaper.alerts import AlertName, alert_of
+from sandbox.deadline import utc_now
 from sandbox.history import write_history
 from sandbox.install import Installation
+from sandbox.startup import answers
 from tests.reaper.end_to_end.sinks import LOOPBACK, Mail, Slack
 
 EXAMPLES = Path(__file__).parents[3] / "manifests" / "examples" / "alertmanager"
@@ -35,10 +39,26 @@ class Routing:
         self.folder = self.sandbox.dir / f"alertmanager-{self.port}"
         self.name = f"alertmanager-{self.port}"
 
-    def start(self) -> None:
-        """Starts it with addresses and times of the test in place of the example's; the rest stays."""
+    def start(self, *, plain: bool = False) -> None:
+        """Starts it with addresses and times of the test in place of the example's; the rest stays.
+
+        `plain` takes the example as it is, and sends nothing: none of its addresses exists.
+        """
         self.folder.mkdir(exist_ok=True)
-        config = yaml.safe_load((EXAMPLES / "alertmanager.yml").read_text())
+        text = (EXAMPLES / "alertmanager.yml").read_text()
+        (self.folder / "alertmanager.yml").write_text(text if plain else self._adapted(text))
+        argv = [
+            self.sandbox.layout.binaries.path("alertmanager"),
+            f"--config.file={self.folder / 'alertmanager.yml'}",
+            f"--storage.path={self.folder}",
+            f"--web.listen-address={LOOPBACK}:{self.port}",
+            "--cluster.listen-address=",
+        ]
+        self.sandbox.spawn(self.name, argv, stop_seconds=0)
+        self.wait(lambda: answers(f"{self.url}/-/ready"), "Alertmanager is ready")
+
+    def _adapted(self, text: str) -> str:
+        config = yaml.safe_load(text)
         config["global"] = {
             "smtp_smarthost": self.mail.address,
             "smtp_from": config["global"]["smtp_from"],
@@ -50,15 +70,7 @@ class Routing:
             for slack in receiver.get("slack_configs", ()):
                 del slack["api_url_file"]
                 slack["api_url"] = self.slack.url
-        (self.folder / "alertmanager.yml").write_text(yaml.safe_dump(config))
-        argv = [
-            self.sandbox.layout.binaries.path("alertmanager"),
-            f"--config.file={self.folder / 'alertmanager.yml'}",
-            f"--storage.path={self.folder}",
-            f"--web.listen-address={LOOPBACK}:{self.port}",
-            "--cluster.listen-address=",
-        ]
-        self.sandbox.spawn(self.name, argv, stop_seconds=0)
+        return yaml.safe_dump(config)
 
     def firing(self, **labels: str) -> list[dict[str, Any]]:
         """Gives the alerts that hold, with these labels."""
@@ -110,6 +122,31 @@ def test_people_hear_of_warning_halfway_and_action(
     (happened,) = routing.firing(alertname="GPUTenureReclaimed")
     assert happened["labels"]["cluster"] == "north"
     assert happened["labels"]["action"] == "evict"
+
+
+async def test_alertmanager_takes_whatever_users_are_called(routing: Routing) -> None:
+    """A requester is a label; none is refused, and no other alert with it."""
+    routing.start(plain=True)
+    names = [
+        "ana",
+        "<!channel>",
+        "{{ .Evil }}",
+        'a"b\\c',
+        "\u202egro",
+        "é" * 500,
+        "\ud800",
+        "\x00",
+        "a\nb",
+        "😀",
+    ]
+    alerts = [
+        alert_of(AlertName.IDLE_WARNING, {"pod": f"p-{at}", "requester": name}, {"summary": name}, utc_now())
+        for at, name in enumerate(names)
+    ]
+    courier = Courier(AlertmanagerOptions(routing.url))
+    courier.offer(alerts)
+    await courier.flush()
+    assert {one["labels"]["pod"] for one in routing.firing()} == {f"p-{at}" for at in range(len(names))}
 
 
 def test_a_single_run_tells_alertmanager_before_it_ends(

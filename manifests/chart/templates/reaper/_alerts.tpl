@@ -12,6 +12,7 @@
 {{- $names := dict "token" "BEARER_TOKEN" "password" "PASSWORD" "ca" "CA" "cert" "CERT" "key" "KEY" }}
 {{- range $kind, $key := .alertmanager.keys }}
 {{- if $key }}
+{{- if not $.alertmanager.secretName }}{{ fail "reaper.alertmanager.keys counts only with reaper.alertmanager.secretName" }}{{ end }}
 {{- $_ := set $found (printf "ALERTMANAGER_%s_FILE" (get $names $kind)) (printf "/etc/gpu-tenure/alertmanager/%s" $key) }}
 {{- end }}
 {{- end }}
