@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from reaper.limits import BrakeLimits, Limits
 from reaper.stopways import Ways, ways_of
+from runtime.gpu_resources import read_rows
 from runtime.settings import Seconds, Settings
 
 Percent = Annotated[int, Field(ge=1, le=100)]
@@ -26,23 +26,13 @@ _LIMITS = Limits()
 _BRAKE = BrakeLimits()
 
 
-def _rows(value: object) -> object:
-    """Reads JSON, as flags and variables hold it."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return msgspec.json.decode(value) if value.strip() else ()
-    except msgspec.DecodeError as error:
-        raise ValueError("must be a JSON list of rows") from error
-
-
 def _checked(rows: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
     """Refuses rows that say no way to stop anything."""
     ways_of(rows, "row")
     return rows
 
 
-StopRows = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_rows), AfterValidator(_checked)]
+StopRows = Annotated[tuple[dict[str, Any], ...], BeforeValidator(read_rows), AfterValidator(_checked)]
 """Rows as `reaper.stopways.parse_way` reads them."""
 
 

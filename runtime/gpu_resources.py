@@ -13,8 +13,8 @@ DESCRIPTION = "Further names of GPU resources, as JSON; tried before the built-i
 EXAMPLE = r'[{"pattern": "example\\.com/gpu", "unit": "device", "weight": "1/2"}]'
 
 
-def _rows(value: object) -> object:
-    """Reads JSON, as flags and variables hold it."""
+def read_rows(value: object) -> object:
+    """Reads JSON, as flags and variables hold it; an empty text is no rows."""
     if not isinstance(value, str):
         return value
     try:
@@ -29,7 +29,7 @@ def _checked(rows: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
     return rows
 
 
-ResourceRows = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_rows), AfterValidator(_checked)]
+ResourceRows = Annotated[tuple[dict[str, Any], ...], BeforeValidator(read_rows), AfterValidator(_checked)]
 """Rows as `policy.resource_rules.parse_rules` reads them."""
 
 

@@ -24,6 +24,7 @@ from reaper.plan import plan
 from reaper.records import Phase, devices_taken
 from reaper.situation import Situation
 from reaper.steps import Change
+from reaper.stopways import BUILT_IN, Ways
 from reaper.subjects import Subject
 from tests.reaper.acting.made import AFTER, GRACE, NOON, minutes, record_of_pod, subject_of, verdict_of
 
@@ -94,6 +95,7 @@ SITUATIONS = st.builds(
     pause=st.sampled_from([Pause(paused=False)] * 8 + [Pause(paused=True, reason="x")]),
     brake=st.sampled_from([Brake()] * 8 + [Brake(engaged_at=NOON, sentence="x")]),
     once=st.booleans(),
+    ways=st.sampled_from([Ways(), Ways(BUILT_IN)]),
     judged_devices=st.integers(0, 200),
 )
 LIMITS = st.builds(
@@ -130,10 +132,26 @@ def test_no_limit_is_ever_exceeded(
 
 @settings(max_examples=120, deadline=None)
 @given(clusters(), records(), SITUATIONS, LIMITS)
+def test_owners_go_whole_and_are_stopped_only_whole(
+    subjects: list[Subject], earlier: list[Any], situation: Situation, limits: Limits
+) -> None:
+    """No pod of theirs that holds devices is left behind, and only what a way is known for is stopped."""
+    for group in plan(subjects, earlier, situation, limits, NOON).actions:
+        theirs = {one.pod.uid for one in subjects if one.root.uid == group.root.uid and one.holds_devices}
+        if group.action is Action.STOP:
+            assert situation.ways.of(group.root.group, group.root.kind) is not None
+        if group.action is Action.STOP or not group.root.replaceable:
+            assert theirs == group.uids
+        else:
+            assert len(group.members) == 1
+
+
+@settings(max_examples=120, deadline=None)
+@given(clusters(), records(), SITUATIONS, LIMITS)
 def test_nobody_is_acted_on_without_a_due_warning_of_this_stretch(
     subjects: list[Subject], earlier: list[Any], situation: Situation, limits: Limits
 ) -> None:
-    """Idle, not skipped, not snoozed, allowed to be evicted, warned, in time, and without a gap since."""
+    """Idle, not skipped, not snoozed, allowed to be acted on, warned, in time, and without a gap since."""
     for group in plan(subjects, earlier, situation, limits, NOON).actions:
         for member in group.members:
             assert member.idle
@@ -141,7 +159,7 @@ def test_nobody_is_acted_on_without_a_due_warning_of_this_stretch(
             assert member.verdict.idle_since is not None
             assert member.skip is None
             assert member.snooze.until is None
-            assert member.ceiling is Action.EVICT
+            assert member.ceiling.rank >= group.action.rank > Action.WARN.rank
             mark = member.mark
             assert mark is not None
             assert mark.warned

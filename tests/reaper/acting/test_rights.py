@@ -50,9 +50,7 @@ CASES = [
     pytest.param(ACTING, "patch pods", True, id="warning"),
     pytest.param({"profile": "enforce"}, "patch pods", False, id="a dry run"),
     pytest.param({"profile": "enforce"}, "create pods/eviction", True, id="a dry run asks about evictions"),
-    pytest.param(
-        {"profile": "enforce"}, "update leases.coordination.k8s.io", False, id="no leading"
-    ),
+    pytest.param({"profile": "enforce"}, "update leases.coordination.k8s.io", False, id="no leading"),
     pytest.param(
         {**ACTING, "stop": False, "backfill_deadline": True}, "patch jobs.batch", True, id="deadlines of Jobs"
     ),

@@ -110,7 +110,7 @@ REFUSED = [
     ),
     pytest.param({}, (Root("x.io/v1", "Thing", "team-a", "x", "u"),), {}, "no way", id="an unknown kind"),
     pytest.param(
-        {}, (Root("apps/v1?x", "Deployment", "team-a", "x", "u"),), {}, "none can have", id="a path as version"
+        {}, (Root("apps/v1?x", "Deployment", "team-a", "x", "u"),), {}, "can have", id="a query as version"
     ),
     pytest.param({}, (), {}, "has no owner", id="no owner"),
     pytest.param(

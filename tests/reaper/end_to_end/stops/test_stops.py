@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from tests.reaper.end_to_end.stops.owners import KINDS, STOP, Owners
+from tests.reaper.end_to_end.stops.owners import STOP, Owners
 
 
 def stopped_note(found: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def test_kinds_of_other_projects_stop_by_the_table(owners: Owners, start_reaper:
         "serving.kserve.io/v1beta1", "InferenceService", "inferenceservices", "llm", {"predictor": {}}
     )
     owners.running(6)
-    start_reaper(f"--stop-kinds={json.dumps(KINDS)}")
+    start_reaper()
     suspended = {jobset: ("suspend",), ray: ("suspend",), torch: ("runPolicy", "suspend")}
     for path, keys in suspended.items():
 
