@@ -6,6 +6,7 @@ after a restart or as another leader, gets the same alert. What users wrote goes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -25,7 +26,7 @@ from runtime.events import cut
 
 LABEL_CHARACTERS: Final = 128
 TEXT_BYTES: Final = 1024
-HARMLESS: Final = frozenset(" -_.:@/+=,")
+HARMFUL: Final = re.compile(r"[^\w .:@/+=,-]")
 MARKUP: Final = str.maketrans({"<": "(", ">": ")"})
 """What Slack would read as a mention or a link."""
 
@@ -75,13 +76,14 @@ class Alert(Struct, frozen=True, kw_only=True):
 
 def label_value(text: str) -> str:
     """Gives text as a label value: letters, digits and a few signs; anything else, markup too, is `_`."""
-    plain = "".join(sign if sign.isalnum() or sign in HARMLESS else "_" for sign in text[:LABEL_CHARACTERS])
-    return plain.strip()
+    return HARMFUL.sub("_", text[:LABEL_CHARACTERS]).strip()
 
 
 def prose(text: str) -> str:
     """Gives text as an annotation: one line without control characters or markup, and not too long."""
-    plain = "".join(sign if sign.isprintable() else " " for sign in text.translate(MARKUP))
+    plain = text.translate(MARKUP)
+    if not plain.isprintable():
+        plain = "".join(sign if sign.isprintable() else " " for sign in plain)
     return cut(plain, TEXT_BYTES)
 
 

@@ -60,12 +60,11 @@ def deadlines_of(subjects: Collection[Subject], jobs: Collection[GpuJob], view: 
 def _of_pod(subject: Subject, view: View) -> Deadline | None:
     pod = subject.pod
     seconds, status = pod.pod.spec.active_deadline_seconds, pod.pod.status
-    started = readable_time(status.start_time) if status else None
-    policy = view.policy_of(pod.namespace)
-    if seconds is None or started is None or policy is None or pod.deleting:
+    if seconds is None or status is None or pod.deleting:
         return None
-    late = pod.phase == "Failed" and status is not None and status.reason == DEADLINE_EXCEEDED
-    if pod.finished and not late:
+    late = pod.phase == "Failed" and status.reason == DEADLINE_EXCEEDED
+    started, policy = readable_time(status.start_time), view.policy_of(pod.namespace)
+    if started is None or policy is None or (pod.finished and not late):
         return None
     holder = Root("v1", "Pod", pod.namespace, pod.name, pod.uid)
     deadline = Deadline(

@@ -31,6 +31,7 @@ from runtime.scrapers import guard_of
 log = structlog.get_logger(__name__)
 
 LEASE = "gpu-tenure-reaper"
+LAST_POST_SECONDS = 1.0
 
 
 def reporter_of(
@@ -172,7 +173,8 @@ class Service:
         """Waits for the stop, and then for the cycle in progress: what has begun is recorded to its end."""
         await self._stop.wait()
         async with self._in_cycle:
-            await self.world.outbox.flush(self._settings.alertmanager_timeout)
+            # The next leader posts whatever holds; it is not kept waiting for the Lease.
+            await self.world.outbox.flush(LAST_POST_SECONDS)
 
     def look(self, hints: Collection[Hint]) -> Collection[Hint]:
         """Brings the next cycle forward if a hint names a GPU pod; gives those that name none.

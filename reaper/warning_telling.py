@@ -7,6 +7,7 @@ from datetime import datetime
 
 from reaper.alertboard import Topic
 from reaper.alerts import Alert, idle_warning
+from reaper.marks import Mark
 from reaper.memory import Memory
 from reaper.ports import Ports
 from reaper.subjects import Subject
@@ -19,12 +20,15 @@ def tell_warnings(
     before: list[Alert] = []
     holding: list[Alert] = []
     for one in subjects:
-        was = idle_warning(one, one.mark, contact, now)
-        if was is not None:
-            before.append(was)
         # What was just taken is still there, but its warning has come true.
         mark = None if one.pod.uid in memory.taken else memory.mark_of(one.pod)
-        alert = idle_warning(one, mark, contact, now)
-        if alert is not None:
-            holding.append(alert)
+        if mark is not None:
+            holding += _alerts(one, mark, contact, now)
+        if one.mark is not None and one.mark != mark:
+            before += _alerts(one, one.mark, contact, now)
     ports.alerts.show(Topic.IDLE, holding, now, before)
+
+
+def _alerts(subject: Subject, mark: Mark, contact: str, now: datetime) -> list[Alert]:
+    alert = idle_warning(subject, mark, contact, now)
+    return [] if alert is None else [alert]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -239,3 +241,19 @@ def test_a_rule_leads_to_an_eviction(stage: Any, start_reaper: Callable[..., Any
 def _alert(namespace: str, pod: str) -> dict[str, Any]:
     labels = {"alertname": "LowGPUUsagePodDetected", "podnamespace": namespace, "podname": pod}
     return {"status": "firing", "labels": labels}
+
+
+def test_an_alertmanager_that_hangs_keeps_nothing_waiting(
+    stage: Any, start_reaper: Callable[..., Any]
+) -> None:
+    """Cycles, warnings, the eviction and a clean stop go on as ever."""
+    with socket.create_server((LOOPBACK, 0)) as silent:
+        stage.pod("notebook")
+        stage.history()
+        url = f"http://{LOOPBACK}:{silent.getsockname()[1]}"
+        reaper = start_reaper(f"--alertmanager-urls={url}", "--alertmanager-timeout=60s")
+        stage.wait_gone("notebook")
+        assert reaper.value("gpu_tenure_reaper_alerts_total", result="sent") == 0
+        began = time.monotonic()
+        stage.sandbox.stop("reaper", 30)
+        assert time.monotonic() - began < 5
