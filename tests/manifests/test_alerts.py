@@ -95,6 +95,15 @@ def test_the_service_selects_the_reaper(render: Render) -> None:
     assert [(one["port"], ports[one["targetPort"]]) for one in service["ports"]] == [(9443, 9443)]
 
 
+def test_a_cronjob_has_nobody_to_take_hints(render: Render) -> None:
+    """There is no port between its runs; alerts go out all the same."""
+    objects = render({"reaper": {**ALERTS, "mode": "CronJob"}})
+    assert ("Service", "gpu-tenure-reaper") not in [(one["kind"], one["metadata"]["name"]) for one in objects]
+    spec = named(objects, "CronJob", "gpu-tenure-reaper")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    names = {one["name"] for one in spec["containers"][0]["env"]}
+    assert "GPU_TENURE_REAPER_ALERTMANAGER_URLS" in names
+
+
 def test_rules_come_as_an_object_or_as_a_file(render: Render) -> None:
     """The same groups either way, each alert with a runbook where there is one."""
     said = {"labels": {"release": "x"}, "runbookURL": "https://docs.example.com/"}
