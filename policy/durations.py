@@ -17,7 +17,7 @@ LAST_TIME: Final = datetime(9899, 12, 31, 23, 59, 59, tzinfo=UTC)
 """Times end before datetime does, so that durations can be added to any: anybody may write one on a pod."""
 
 REMEMBERED: Final = 4096
-"""Durations that are remembered as read: every pod carries some, and few differ."""
+"""Durations and times that are remembered as read: a pod is read again and again, and most of them stay."""
 
 _UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION: Final = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
@@ -122,10 +122,13 @@ def parse_time(text: str) -> datetime:
         raise FormatError("must be a time such as 2026-01-31T09:30:00Z") from error
 
 
+_parse_time = lru_cache(maxsize=REMEMBERED)(parse_time)
+
+
 def readable_time(text: str | None) -> datetime | None:
     """Reads a time as `parse_time` does; None where there is none, or none that can be read."""
     try:
-        return parse_time(text or "")
+        return _parse_time(text or "")
     except FormatError:
         return None
 

@@ -256,7 +256,8 @@ class WatchCache(Generic[T]):
             self._tell(Change.ADDED, None, entry.value)
 
     def _tell(self, change: Change, old: T | None, new: T | None) -> None:
-        metrics.WATCH_OBJECTS.labels(self.resource).set(len(self._entries))
+        if change is not Change.MODIFIED:
+            metrics.WATCH_OBJECTS.labels(self.resource).set(len(self._entries))
         for callback in self._callbacks:
             callback(change, old, new)
 
