@@ -144,7 +144,7 @@ def idle_warning(subject: Subject, mark: Mark | None, contact: str, now: datetim
         },
         {
             "summary": _summary(subject, mark, now),
-            "description": messages.warning(subject, mark, whom, now),
+            "description": messages.warning(subject, mark, whom, now, announced=messages.promised(subject)),
             "idle_since": format_time(mark.idle_since),
             "reclaim_at": format_time(mark.reclaim_at) if mark.reclaim_at else "",
             "keep": keep_command(subject.pod) if mark.reclaim_at else "",

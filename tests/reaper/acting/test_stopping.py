@@ -11,10 +11,11 @@ from policy.selection import PolicySet
 from policy.terms import Action, terms_to_labels
 from policy.verdicts import Reason, VerdictKind
 from reaper.act import Outcome, Result
+from reaper.alerts import idle_warning
 from reaper.owners import Root
 from reaper.records import Phase
 from reaper.stop_api import Standing
-from tests.reaper.acting.made import LABELS, MINUTE, POLICY, TERMS, pod_of
+from tests.reaper.acting.made import LABELS, MINUTE, NOON, POLICY, TERMS, due_mark, pod_of, subject_of
 from tests.reaper.acting.worlds import FakeWorld
 
 WEB = Root("apps/v1", "Deployment", "team-a", "web", "uid-web")
@@ -256,3 +257,11 @@ async def test_an_accepted_action_is_remembered_as_long_as_its_pod_exists() -> N
     assert world.stops.stopped == ["web"]
     assert pod_of("web-1").uid in {record.pod_uid for record in world.records.kept.values()}
     assert Reason.STOP_REVERTED.value == "StopReverted"
+
+
+def test_alertmanager_hears_that_the_owner_is_stopped() -> None:
+    """As the Event says it."""
+    subject = structs.replace(subject_of("web-1", root=WEB, ceiling=Action.STOP), mark=due_mark(-10))
+    alert = idle_warning(subject, subject.mark, "", NOON)
+    assert alert is not None
+    assert "Will be stopped at" in alert.annotations["description"]
