@@ -17,7 +17,9 @@ from runtime.kube import ApiError, ApiUnreachable
 
 T = TypeVar("T")
 LOOK_SECONDS = 2.0
-"""How long a look may take; nobody waits for longer."""
+"""How long anybody waits for a look; then another may begin, since the first may never be answered."""
+LATE_SECONDS = 15.0
+"""How long an answer may take: a late one still says that somebody is there."""
 EARLY = 3
 """From this part of the limit on a look begins that nobody waits for."""
 log = structlog.get_logger(__name__)
@@ -37,7 +39,9 @@ class Look(Generic[T]):
         self._clock = clock
         self._limit = limit
         self._since = -math.inf
+        self._begun = -math.inf
         self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def age(self) -> float:
         """Returns the seconds since the last successful look began; inf before."""
@@ -48,23 +52,38 @@ class Look(Generic[T]):
         age = self.age()
         if age * EARLY <= self._limit:
             return self.known
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._look(), name=f"look at {self._name}")
         if age > self._limit:
-            await asyncio.wait({self._task})
+            done, _ = await asyncio.wait({self._latest()}, timeout=LOOK_SECONDS)
+            if not done:
+                self._fail("no answer in time")
+        else:
+            self._latest()
         return self.known if self.age() <= self._limit else None
 
-    async def _look(self) -> None:
-        begun = self._clock.monotonic()
+    def _latest(self) -> asyncio.Task[None]:
+        """The present look, begun now if there is none that may be answered in time."""
+        now, task = self._clock.monotonic(), self._task
+        if task is None or task.done() or now - self._begun >= LOOK_SECONDS:
+            self._begun = now
+            task = self._task = asyncio.create_task(self._look(now), name=f"look at {self._name}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _look(self, begun: float) -> None:
+        """Reads; what comes counts as of `begun`, the moment before the request, unless newer is known."""
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                self.known = await self._read()
+            async with asyncio.timeout(LATE_SECONDS):
+                found = await self._read()
         except (ApiError, ApiUnreachable, TimeoutError) as error:
-            problem = str(error) or "no answer in time"
-            if problem != self.problem:
-                log.warning("not read", what=self._name, error=problem)
-            self.problem = problem
+            self._fail(str(error) or "no answer in time")
             return
-        # Before the request: that is the moment that the answer is known to be true of.
-        self._since = begun
+        if begun >= self._since:
+            self.known, self._since = found, begun
         self.problem = None
+
+    def _fail(self, problem: str) -> None:
+        """Remembers what is wrong, and says it once."""
+        if problem != self.problem:
+            log.warning("not read", what=self._name, error=problem)
+        self.problem = problem

@@ -160,6 +160,53 @@ async def test_a_look_that_hangs_is_given_up(desert: Desert, monkeypatch: pytest
     assert look.problem is None
 
 
+class SlowReads:
+    """Answers that come when a test lets them, each with its number."""
+
+    def __init__(self) -> None:
+        self.answers: list[asyncio.Future[int]] = []
+
+    async def read(self) -> int:
+        """Waits for its answer."""
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return await self.answers[-1]
+
+
+async def test_an_answer_that_comes_late_still_says_that_somebody_is_there(
+    desert: Desert, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server that takes seconds to answer everybody must not take every replica out of the Service."""
+    monkeypatch.setattr("webhook.look.LOOK_SECONDS", 0.01)
+    slow = SlowReads()
+    look = Look("it", slow.read, desert.time, 3)
+    assert await look.value() is None
+    desert.time.seconds += 9
+    slow.answers[0].set_result(1)
+    await settle()
+    assert look.age() == 9
+    assert look.problem is None
+    assert await look.value() is None, "what was true nine seconds ago may be false now"
+
+
+async def test_nobody_waits_for_an_answer_that_may_be_lost(
+    desert: Desert, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the first look's time another begins, and whichever is newer holds."""
+    monkeypatch.setattr("webhook.look.LOOK_SECONDS", 0.01)
+    slow = SlowReads()
+    look = Look("it", slow.read, desert.time, 3)
+    assert await look.value() is None
+    desert.time.seconds += 1
+    asking = asyncio.create_task(look.value())
+    await settle()
+    assert len(slow.answers) == 2
+    slow.answers[1].set_result(2)
+    assert await asking == 2
+    slow.answers[0].set_result(1)
+    await settle()
+    assert await look.value() == 2
+
+
 async def test_without_the_definition_there_are_no_quotas(desert: Desert) -> None:
     """That is an answer, too."""
     desert.api.fail = lambda _, path: ApiError(404, "NotFound") if path == QUOTAS_PATH else None
