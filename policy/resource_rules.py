@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -79,8 +80,13 @@ class ResourceRule(Struct, frozen=True, kw_only=True):
         return Fraction(1, self.whole) if self.unit.counts else _NONE
 
 
+@cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern as it is matched; RE2's flag is `s`, and its classes are always ASCII."""
+    """The pattern as it is matched; RE2's flag is `s`, and its classes are always ASCII.
+
+    All are of the configuration. Looking each up in the library's own cache is most of the work for pods with
+    thousands of names.
+    """
     return re.compile(pattern, re.ASCII | re.DOTALL)
 
 

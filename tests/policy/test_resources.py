@@ -270,6 +270,17 @@ def test_lookups_are_remembered_within_bounds() -> None:
     assert len(table._known) <= MEMORY_LIMIT
 
 
+def test_new_names_compile_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod may have twenty thousand names, and its review waits for all of them."""
+    assert BUILT_IN_TABLE.known(f"{MIG}8g.80gb") is not None
+
+    def compile_again(*_: object) -> None:
+        pytest.fail("patterns are compiled once")
+
+    monkeypatch.setattr(re, "compile", compile_again)
+    assert BUILT_IN_TABLE.known(f"{MIG}123456g.5gb") is not None
+
+
 @given(st.lists(st.sampled_from(["a", "b", "-", ".", "/", "1"]), max_size=12).map("".join))
 def test_patterns_match_as_python_says(name: str) -> None:
     """A table is its patterns: nothing but the order and the memory is added."""
