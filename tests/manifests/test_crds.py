@@ -102,7 +102,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "utilization as a share": (
         {"idle": {"utilization": 5.5}},
         "spec.idle.utilization",
-        "must be of type int32",
+        "must be of type int",
     ),
     "an unknown action": (
         {"idle": {"action": "kill"}},
