@@ -70,7 +70,7 @@ def _row(one: Reclaim, now: datetime) -> dict[str, RenderableType]:
         "WHEN": f"{record.decided_at:%m-%d %H:%MZ}",
         "NAMESPACE": plain(record.namespace),
         "POD": plain(record.pod_name),
-        "OWNER": plain(one.owner or NOTHING),
+        "OWNER": plain(NOTHING if one.owner in {"", f"Pod {record.pod_name}"} else one.owner),
         "REQUESTER": plain(one.requester or NOTHING),
         "GPUS": str(record.devices),
         "DONE": _done(one),

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from cli.printing import plain
 from cli.status_input import Status
-from cli.verdict_table import NOTHING, STYLES, age
+from cli.verdict_table import IDENTIFIER, NOTHING, STYLES, age
 from policy.keys import Annotation, Label
 from policy.verdicts import VerdictKind
 from reaper.messages import clock
@@ -96,7 +96,7 @@ def _why(row: Row) -> Text:
     reasons = [one.value for one in (row.reason, row.skip) if one is not None]
     text = plain(", ".join(dict.fromkeys(reasons)))
     if row.sentence:
-        text.append(": " if reasons else "").append(plain(row.sentence))
+        text.append(": " if reasons else "").append(plain(IDENTIFIER.sub(r"\1…", row.sentence)))
     return text
 
 
