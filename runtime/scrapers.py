@@ -1,13 +1,15 @@
 """Who may read metrics: asks the API server who a token is and whether that one may; knows no metric.
 
 Two questions at most for a token, TokenReview and SubjectAccessReview for `get` of the path; the answer is
-remembered for a moment. The token is never logged, and kept only as a hash.
+remembered for a moment. Whoever tries token after token neither has the API server asked without end nor gets
+those forgotten who may read. The token is never logged, and kept only as a hash.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+import math
+from collections import OrderedDict, deque
 from http import HTTPStatus
 
 import msgspec
@@ -22,6 +24,9 @@ ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 REQUEST_SECONDS = 3.0
 REMEMBERED_SECONDS = 60.0
 KEPT = 64
+STRANGERS = 20
+STRANGERS_SECONDS = 10.0
+"""So many tokens that are not known to be good are asked about in such a time; others must come again."""
 LONGEST_TOKEN = 16384
 log = structlog.get_logger(__name__)
 
@@ -58,27 +63,45 @@ class Scrapers:
         self._clock = clock
         self._path = path
         self._known: OrderedDict[bytes, tuple[float, HTTPStatus]] = OrderedDict()
+        self._strangers: deque[float] = deque()
 
     async def check(self, authorization: str) -> HTTPStatus:
         """Judges the value of an Authorization header: 200, 401 (who?), 403 (may not) or 503 (not known)."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN:
+        if scheme.lower() != "bearer" or not 0 < len(token) <= LONGEST_TOKEN or not token.isascii():
             return HTTPStatus.UNAUTHORIZED
         key = hashlib.sha256(token.encode()).digest()
-        known = self._known.get(key)
-        if known is not None and self._clock.monotonic() < known[0]:
-            return known[1]
+        until, status = self._known.get(key, (-math.inf, HTTPStatus.UNAUTHORIZED))
+        if self._clock.monotonic() < until:
+            return status
+        if status is not HTTPStatus.OK and not self._has_time_for_strangers():
+            return HTTPStatus.SERVICE_UNAVAILABLE
         try:
             status = await self._ask(token)
         except (ApiError, ApiUnreachable) as error:
             log.warning("nobody could say who reads metrics", error=str(error))
             return HTTPStatus.SERVICE_UNAVAILABLE
+        self._remember(key, status)
+        return status
+
+    def _has_time_for_strangers(self) -> bool:
+        """Whether one more may be asked about now; counts it."""
+        now = self._clock.monotonic()
+        while self._strangers and now - self._strangers[0] >= STRANGERS_SECONDS:
+            self._strangers.popleft()
+        if len(self._strangers) >= STRANGERS:
+            return False
+        self._strangers.append(now)
+        return True
+
+    def _remember(self, key: bytes, status: HTTPStatus) -> None:
+        """Remembers an answer; if there are too many, the oldest of those who may not read goes first."""
         self._known[key] = (self._clock.monotonic() + REMEMBERED_SECONDS, status)
         self._known.move_to_end(key)
-        while len(self._known) > KEPT:
-            self._known.popitem(last=False)
-        return status
+        if len(self._known) > KEPT:
+            refused = (known for known, (_, one) in self._known.items() if one is not HTTPStatus.OK)
+            del self._known[next(refused, next(iter(self._known)))]
 
     async def _ask(self, token: str) -> HTTPStatus:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}

@@ -10,7 +10,14 @@ import pytest
 from runtime.clock import SystemClock
 from runtime.kube import ApiUnreachable, KubeClient, Response
 from runtime.ops import OpsServer
-from runtime.scrapers import KEPT, REMEMBERED_SECONDS, Scrapers, guard_of
+from runtime.scrapers import (
+    KEPT,
+    REMEMBERED_SECONDS,
+    STRANGERS,
+    STRANGERS_SECONDS,
+    Scrapers,
+    guard_of,
+)
 from sandbox.cluster import Sandbox
 from tests.runtime.conftest import FakeTime
 
@@ -46,6 +53,7 @@ class Asked:
         pytest.param("Basic good", 401, id="another scheme"),
         pytest.param("Bearer ", 401, id="no token"),
         pytest.param("Bearer " + "good" * 10_000, 401, id="a token without end"),
+        pytest.param("Bearer good\udcff", 401, id="bytes that are no text"),
     ],
 )
 async def test_a_header_is_judged(header: str, status: int) -> None:
@@ -68,14 +76,36 @@ async def test_answers_are_remembered_for_a_moment() -> None:
 async def test_what_is_remembered_has_a_limit_and_trouble_is_not_remembered() -> None:
     """Whoever tries tokens fills no memory, and an outage ends with the outage."""
     api = Asked()
-    scrapers = Scrapers(api, FakeTime(auto=True))  # type: ignore[arg-type]
+    time = FakeTime(auto=True)
+    scrapers = Scrapers(api, time)  # type: ignore[arg-type]
     api.down = True
     assert await scrapers.check("Bearer good") == 503
     api.down = False
     assert await scrapers.check("Bearer good") == 200
     for number in range(2 * KEPT):
         await scrapers.check(f"Bearer bad{number}")
+        time.seconds += STRANGERS_SECONDS / STRANGERS
     assert len(scrapers._known) == KEPT
+
+
+async def test_whoever_tries_many_tokens_has_nobody_asked_and_nobody_forgotten() -> None:
+    """Reservations are written with the same account: a flood of questions would have pods wait."""
+    api, time = Asked(), FakeTime(auto=True)
+    scrapers = Scrapers(api, time)  # type: ignore[arg-type]
+    assert await scrapers.check("Bearer good") == 200
+    for number in range(500):
+        status = await scrapers.check(f"Bearer bad{number}")
+    assert status == 503
+    assert api.paths.count("tokenreviews") == STRANGERS
+    time.seconds += REMEMBERED_SECONDS - 1
+    for number in range(KEPT):
+        await scrapers.check(f"Bearer worse{number}")
+    time.seconds += 1
+    before = len(api.paths)
+    assert await scrapers.check("Bearer good") == 200, "it was good a minute ago: it is asked about"
+    assert len(api.paths) == before + 2
+    time.seconds += STRANGERS_SECONDS
+    assert await scrapers.check("Bearer good2") == 200
 
 
 async def test_without_protection_there_is_no_guard() -> None:
