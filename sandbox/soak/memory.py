@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-SETTLED_SECONDS = 90.0
-"""A process fills its caches and pools at first."""
+SETTLED_SECONDS = 180.0
+"""A process fills its caches and pools at first, and meets each kind of fault for the first time."""
 
-JUDGED_SECONDS = 120.0
+JUDGED_SECONDS = 180.0
 """Below so long a time a slope says nothing."""
 
 GROWTH_LIMIT = 1_000_000.0

@@ -1,4 +1,4 @@
-"""The two reapers of a soak, each behind a proxy: started, killed, frozen, weighed; decides nothing."""
+"""The reapers of a soak, each behind a proxy: started, killed, frozen, weighed; decides nothing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from sandbox.users import SYSTEM_NAMESPACE
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/gpu-tenure-reaper"
 NAMES = ("reaper-1", "reaper-2")
+OBSERVER = "observer"
+"""A dry run beside them, which takes no Lease and is never killed: its memory is watched from end to end."""
+
 LEADER_SECONDS = 60.0
 # Everything that would make it act rarely is loosened, so that faults find it acting; nothing that judges is.
 FLAGS = (
     "--profile=enforce",
-    "--no-dry-run",
     "--cycle=2s",
     "--quiet=0s",
     "--device-percent=100",
@@ -37,10 +39,10 @@ FLAGS = (
 
 
 class Reapers:
-    """Two replicas, of which one leads; `growths` has the memory of every process that ever ran."""
+    """Two replicas, of which one leads, and an observer; `growths` has the memory of every process."""
 
     def __init__(self, installation: Installation) -> None:
-        self.proxies = {name: installation.sandbox.api_proxy() for name in NAMES}
+        self.proxies = {name: installation.sandbox.api_proxy() for name in (*NAMES, OBSERVER)}
         self.growths: list[Growth] = []
         self.cycles = {"complete": 0.0, "held": 0.0, "failed": 0.0}
         self._installation = installation
@@ -54,8 +56,10 @@ class Reapers:
     def start(self, name: str) -> None:
         """Starts a replica under an identity that nobody had before."""
         self._started += 1
-        kubeconfig = self._sandbox.kubeconfig("reaper", self.proxies[name].url)
-        own = (f"--kubeconfig={kubeconfig}", f"--identity={name}.{self._started}", *FLAGS)
+        # The observer is another user, so that the audit log tells its dry evictions from real ones.
+        user, mode = ("admin", "--dry-run") if name == OBSERVER else ("reaper", "--no-dry-run")
+        kubeconfig = self._sandbox.kubeconfig(user, self.proxies[name].url)
+        own = (f"--kubeconfig={kubeconfig}", f"--identity={name}.{self._started}", mode, *FLAGS)
         self._urls[name] = self._installation.start_reaper(*own, name=name)
         growth = Growth(f"{name}.{self._started}")
         self.growths.append(growth)

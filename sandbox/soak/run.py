@@ -22,7 +22,7 @@ from sandbox.soak import witness
 from sandbox.soak.breaker import Breaker
 from sandbox.soak.cast import Cast
 from sandbox.soak.faults import Blow, Kind, blows
-from sandbox.soak.reapers import NAMES, Reapers
+from sandbox.soak.reapers import NAMES, OBSERVER, Reapers
 from sandbox.soak.report import Report
 from sandbox.soak.truth import wrongs
 
@@ -63,7 +63,7 @@ class _Soak:
     def run(self, rng: random.Random) -> Report:
         """Lets faults come until the time is over, then waits for peace, and judges."""
         breaker = Breaker(self.sandbox, self.reapers, self.cast, rng, self.linger)
-        for name in NAMES:
+        for name in (*NAMES, OBSERVER):
             self.reapers.start(name)
         self.expect_eviction("before any fault")
         began = monotonic()

@@ -11,14 +11,16 @@ from policy.keys import API_VERSION
 from sandbox.cluster import Sandbox
 from sandbox.soak.cast import NAMESPACE
 from sandbox.soak.truth import Eviction, Life, life_of
+from sandbox.users import SYSTEM_NAMESPACE
 
 RECORDS = f"/apis/{API_VERSION}/namespaces/{NAMESPACE}/gpureclaims"
+REAPER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:gpu-tenure-reaper"
 TAKEN = frozenset({"Accepted", "Gone"})
 """Phases of a record whose pod was evicted, or went at that time."""
 
 
 def audited(lines: Iterable[str]) -> Iterator[Eviction]:
-    """Gives the evictions that an audit log tells as accepted; a line cut by a kill tells nothing."""
+    """Gives the accepted evictions that an audit log tells; a line that was cut by a kill tells nothing."""
     for line in lines:
         try:
             entry = json.loads(line)
@@ -26,7 +28,9 @@ def audited(lines: Iterable[str]) -> Iterator[Eviction]:
             continue
         reference = entry.get("objectRef") or {}
         accepted = 200 <= (entry.get("responseStatus") or {}).get("code", 0) < 300
-        if accepted and entry.get("verb") == "create" and reference.get("subresource") == "eviction":
+        ours = entry.get("user", {}).get("username") == REAPER
+        asked = entry.get("verb") == "create" and reference.get("subresource") == "eviction"
+        if accepted and ours and asked:
             at = datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
             yield Eviction(reference["namespace"], reference["name"], at)
 
