@@ -127,6 +127,7 @@ class Connection(asyncio.Protocol):
         if self._request is None:
             self._request, self._since = request, self._loop.time()
             reception.in_flight += 1
+            reception.reading += 1
             size = request.came
         reception.in_flight_bytes += size
         if reception.in_flight_bytes > reception.limits.in_flight_bytes:
@@ -141,7 +142,7 @@ class Connection(asyncio.Protocol):
         reception = self._reception
         try:
             body = request.body()
-            if reception.in_flight >= reception.limits.in_flight:
+            if reception.busy:
                 raise overloaded()
             found = request.reviewer(body)
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is answered
@@ -247,6 +248,7 @@ class Connection(asyncio.Protocol):
         """Counts the present request as no longer being read."""
         self._request = None
         self._reception.in_flight -= 1
+        self._reception.reading -= 1
         self._reception.in_flight_bytes -= counted
 
     def _end(self) -> None:

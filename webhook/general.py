@@ -50,12 +50,13 @@ class General:
             raise FailureError(HTTPStatus.NOT_FOUND, f"no such path; there are {', '.join(reception.routes)}")
         if request.method != "POST":
             raise FailureError(HTTPStatus.METHOD_NOT_ALLOWED, "reviews are sent by POST")
-        if reception.in_flight > self._limits.in_flight:
-            raise overloaded()
         length = request.content_length
         if length is not None and length > self._limits.body_bytes:
             raise self._too_large()
-        return await reviewed(reviewer, await self._read(request))
+        body = await self._read(request)
+        if reception.in_flight - reception.reading > self._limits.in_flight:
+            raise overloaded()
+        return await reviewed(reviewer, body)
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         """Reads a body within limits of time, size and memory."""
@@ -64,6 +65,7 @@ class General:
             request.transport.write(CONTINUE)
         loop = asyncio.get_running_loop()
         alarm = loop.call_later(self._limits.body_seconds, content.set_exception, TimeoutError())
+        self._reception.reading += 1
         try:
             while not content.at_eof():
                 self._take(await content.readany(), body)
@@ -71,6 +73,7 @@ class General:
             raise too_slow(self._limits) from None
         finally:
             alarm.cancel()
+            self._reception.reading -= 1
             self._reception.in_flight_bytes -= len(body)
         return bytes(body)
 

@@ -78,6 +78,7 @@ class Reception:
     Attributes:
         draining: Whether every answer ends its connection.
         in_flight: Requests being read or answered now, and `in_flight_bytes` what came of their bodies.
+        reading: Those of them whose bodies are not complete.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Reception:
         self.draining = False
         self.in_flight = 0
         self.in_flight_bytes = 0
+        self.reading = 0
         self._observer = observer
         self._clients = clients
         self._connections: set[Stoppable] = set()
@@ -100,6 +102,15 @@ class Reception:
     def knows(self, certificate: Mapping[str, Any] | None) -> bool:
         """Whether a client with this certificate, as the ssl module reads it, may send reviews."""
         return self._clients is None or self._clients.may_send(certificate)
+
+    @property
+    def busy(self) -> bool:
+        """Whether as many requests are being answered as may be.
+
+        Bodies that are still to come cost memory alone, which has a limit of its own: whoever holds them back
+        must not keep others out.
+        """
+        return self.in_flight - self.reading >= self.limits.in_flight
 
     def opened(self, connection: Stoppable) -> None:
         """Remembers a connection as long as there is something to wait for."""

@@ -237,6 +237,27 @@ async def test_overload_is_shed_with_a_retry_after_and_then_passes() -> None:
         assert (await connections[2].ask("/echo")).status == 200
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param("Content-Length: 9", id="of a promised length"),
+        pytest.param("Transfer-Encoding: chunked", id="in chunks"),
+    ],
+)
+async def test_withheld_bodies_keep_nobody_out(head: str) -> None:
+    """Any pod that reaches the port can begin reviews without end; those that are complete are answered."""
+    async with running(Limits(in_flight=2)) as up:
+        for _ in range(6):
+            connection = await up.connect()
+            connection.writer.write(f"POST /echo HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode())
+        await until(lambda: up.server.in_flight == 6)
+        assert (await (await up.connect()).ask("/echo")).status == 200
+        connection = await up.connect()
+        connection.writer.write(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        connection.writer.write(b"2\r\n{}\r\n0\r\n\r\n")
+        assert (await connection.answer()).status == 200
+
+
 async def test_bodies_in_flight_are_bounded_in_bytes() -> None:
     """Many large bodies at once cannot fill the memory."""
     async with running(Limits(in_flight_bytes=3000, lingering_seconds=0.05)) as up:
