@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from msgspec import Struct
 from rich import box
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from cli.printing import plain
 from cli.status_input import Status
-from cli.verdict_table import IDENTIFIER, NOTHING, STYLES, age
+from cli.verdict_table import IDENTIFIER, NOTHING, STYLES, Column, age
 from policy.keys import Annotation, Label
 from policy.verdicts import VerdictKind
 from reaper.messages import clock
 from reaper.overview import Next, Row
 
 WIDE = 140
-
-
-class Column(Struct, frozen=True):
-    """A column; narrow terminals show only those that are there always."""
-
-    title: str
-    always: bool = True
-    justify: JustifyMethod = "left"
-    ratio: int | None = None
 
 
 COLUMNS = (
