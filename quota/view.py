@@ -24,6 +24,7 @@ from runtime.claims import TEMPLATES_PATH
 from runtime.clock import Clock
 from runtime.kube import KubePort
 from runtime.quotas import QUOTAS_PATH, read_stored
+from runtime.sieve import gpu_pod_sieve
 from runtime.watch import Change, WatchCache, WatchOptions
 
 PODS_PATH = "/api/v1/pods"
@@ -45,7 +46,10 @@ class View:
         )
         self.templates = WatchCache(client, TEMPLATES_PATH, _read_template, clock=clock, options=tried)
         self._reader = PodReader(table, self.templates.get)
-        self.pods = WatchCache(client, PODS_PATH, self._reader.read, clock=clock, options=OPTIONS)
+        sieve = gpu_pod_sieve(table)
+        self.pods = WatchCache(
+            client, PODS_PATH, self._reader.read, clock=clock, sieve=sieve, options=OPTIONS
+        )
         self.namespaces = WatchCache(client, NAMESPACES_PATH, _read_namespace, clock=clock, options=OPTIONS)
         self.quotas = WatchCache(client, QUOTAS_PATH, read_stored, clock=clock, options=OPTIONS)
         self.births: dict[str, float] = {}
