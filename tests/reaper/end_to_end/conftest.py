@@ -133,6 +133,8 @@ class Stage:
     def records(self) -> list[dict[str, Any]]:
         """Gives the GPUReclaims of the namespace."""
         path = f"/apis/gpu-tenure.io/v1alpha1/namespaces/{self.namespace}/gpureclaims"
+        # Right after its definition was written the API server asks to wait.
+        self.api.wait(lambda: self.api.raw("GET", path).status != 429, 20, "records can be listed")
         return self.api.list(path)
 
     def events(self, name: str) -> list[str]:
