@@ -129,19 +129,21 @@ def concerns(quota: GPUQuota, counts: Counts, weigh: Weigh) -> bool:
 def _unconfirmed_problem(quota: GPUQuota, ledger: Ledger, ask: Ask, weigh: Weigh) -> NotYet | None:
     """Why a namespace must wait: half of a shared quota is reserved for its pods that nobody has seen yet.
 
-    Reviews can be forged by any pod of the cluster: a namespace cannot fill what others share with pods that
-    will never be. One pod is always let in, however large.
+    Reviews can be forged by any pod of the cluster, and pods that we let in may be refused after us: a
+    namespace cannot fill what others share with pods that will never be, be it a limit or the ledger. One pod
+    is always let in, however large.
     """
     if len(ledger.reservations) >= MOST_RESERVATIONS:
         return NotYet(f"GPUQuota {quota.name} holds too many reservations")
-    if quota.per is Per.NAMESPACE or len(ledger.namespaces) < 2:
+    if len(ledger.namespaces) < 2:
+        return None
+    here = [one for one in ledger.reservations.values() if one.namespace == ask.namespace]
+    if len(here) * 2 >= MOST_RESERVATIONS:
+        return NotYet(f"namespace {ask.namespace} waits for {len(here)} of its pods to be confirmed")
+    if quota.per is Per.NAMESPACE:
         return None
     subject = subject_of(quota, ask.namespace, ask.requester)
-    mine = [
-        one.counts
-        for one in ledger.reservations.values()
-        if one.namespace == ask.namespace and one.subject == subject
-    ]
+    mine = [one.counts for one in here if one.subject == subject]
     if not mine:
         return None
     reserved = added(*mine, ask.counts)

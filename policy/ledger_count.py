@@ -5,11 +5,11 @@ This is the side of the one writer that may remove: what it must not know is whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from policy.gpuquota import SUBJECT_CHARACTERS, GPUQuota, Per, Together, subject_of
@@ -30,6 +30,8 @@ MOST_HOLDERS: Final = 3
 SUMMARY_CHARACTERS: Final = 240
 OWNER_CHARACTERS: Final = 400
 """Names of owners are as long as their pods' creators like."""
+HOLDERS_BYTES: Final = 256 * 1024
+"""Of all subjects together, as they are written: a ledger that etcd does not take would stand still."""
 MOST_REQUESTERS: Final = 256
 """Of pods that do not name theirs any more, per quota."""
 
@@ -96,7 +98,7 @@ def count_pods(
         observed_generation=quota.generation,
         namespaces=tuple(sorted(selected)),
         requesters=_remembered(quota, ledger, [pod for pod in pods if pod.namespace in selected]),
-        holders={subject: _largest(found, quota, weigh) for subject, found in sorted(owners.items())},
+        holders=_holders(owners, used, quota, weigh),
     )
     over = tuple(subject for subject in subjects(counted) if _is_over(quota, counted, subject, weigh))
     return replace(counted, over=over, summary=summary_of(quota, counted, weigh))
@@ -197,6 +199,21 @@ def _note_owner(owners: dict[str, _Holder], pod: HeldPod) -> None:
     known = owners.setdefault(name, _Holder({}, pod.remark))
     known.counts = added(known.counts, pod.counts)
     known.remark = known.remark or pod.remark
+
+
+def _holders(
+    owners: Mapping[str, dict[str, _Holder]], used: Mapping[str, Counts], quota: GPUQuota, weigh: Weigh
+) -> dict[str, tuple[str, ...]]:
+    """Who holds most, by subject; of too many subjects those are left whose limits are fullest."""
+    found = {subject: _largest(some, quota, weigh) for subject, some in sorted(owners.items())}
+    left = HOLDERS_BYTES - len(json.encode(found))
+    if left >= 0:
+        return found
+    for subject in sorted(found, key=lambda one: (_fullness(quota, used[one], weigh), one)):
+        left += len(json.encode({subject: found.pop(subject)})) - 1
+        if left >= 0:
+            break
+    return found
 
 
 def _largest(owners: dict[str, _Holder], quota: GPUQuota, weigh: Weigh) -> tuple[str, ...]:

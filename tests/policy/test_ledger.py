@@ -28,7 +28,15 @@ from policy.ledger import (
     reserve,
     show_amount,
 )
-from policy.ledger_count import MOST_REQUESTERS, HeldPod, count_pods, differs, excesses, summary_of
+from policy.ledger_count import (
+    HOLDERS_BYTES,
+    MOST_REQUESTERS,
+    HeldPod,
+    count_pods,
+    differs,
+    excesses,
+    summary_of,
+)
 
 GPU, MIG, MEMORY = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/gpumem"
 WEIGHTS = {GPU: Fraction(1), MIG: Fraction(1, 7)}
@@ -153,6 +161,20 @@ def reserved(count: int, namespace: str = "team-a", subject: str = "*") -> dict[
             NotYet,
             id="reservations are bounded",
         ),
+        pytest.param(
+            quota({"devices": 5000}, Per.NAMESPACE),
+            ledger(reservations=reserved(MOST_RESERVATIONS // 2, subject="team-a")),
+            ask(),
+            NotYet,
+            id="a namespace may have half of all reservations",
+        ),
+        pytest.param(
+            quota({"devices": 5000}, Per.NAMESPACE),
+            ledger(reservations=reserved(MOST_RESERVATIONS // 2, subject="team-a")),
+            ask(namespace="team-b"),
+            Fits,
+            id="and keeps no other out",
+        ),
     ],
 )
 def test_what_fits(made: GPUQuota, have: Ledger, wanted: Ask, expected: type) -> None:
@@ -230,6 +252,21 @@ def test_holders_are_the_owners_with_most_and_what_is_known_of_them() -> None:
         "team-a/Deployment/web (1)",
         "team-a/Deployment/zoo (1)",
     )
+
+
+def test_very_many_holders_leave_the_ledger_small_enough_to_be_written() -> None:
+    """Whoever has service accounts without end has subjects without end; the fullest name their holders."""
+    subject = "system:serviceaccount:team-a:" + "a" * 200
+    pods = [
+        HeldPod(
+            str(index), "team-a", "p", f"{subject}{index}", {GPU: 2 if index == 7 else 1}, owner="b" * 390
+        )
+        for index in range(2000)
+    ]
+    after = count_pods(quota(per=Per.REQUESTER), ledger(), pods, ("team-a",), "7", weigh)
+    assert len(after.used) == 2000
+    assert f"{subject}7" in after.holders
+    assert len(msgspec.json.encode(after.holders)) <= HOLDERS_BYTES
 
 
 def test_excess_names_the_newest_pods() -> None:
