@@ -20,6 +20,7 @@ COMMANDS = {
     "judge": ("cli.judge", "judge"),
     "explain": ("cli.explain", "explain"),
     "status": ("cli.status", "status"),
+    "doctor": ("cli.doctor.command", "doctor"),
     "history": ("cli.history", "history"),
     "keep": ("cli.keep", "keep"),
     "backtest": ("cli.backtest", "backtest"),

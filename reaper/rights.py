@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 from msgspec import Struct
 
-from policy.keys import GROUP, OWN_NAMESPACE
+from policy.keys import GROUP
 from policy.profile import Profile
 from reaper import metrics
 from reaper.pause import CONFIG_MAP
@@ -63,7 +63,7 @@ OWNERS: Final = (
 
 def needed(settings: ReaperSettings, lease: str) -> tuple[Right, ...]:
     """Gives every right that a reaper with these settings uses; `lease` is the name of its Lease."""
-    found = _reading()
+    found = _reading(settings.lease_namespace)
     if settings.profile is not Profile.OBSERVE:
         # A dry run needs them too: it asks the API server what it would say.
         found += _rights("", "pods", "create", "eviction")
@@ -81,7 +81,7 @@ def needed(settings: ReaperSettings, lease: str) -> tuple[Right, ...]:
     return tuple(sorted(set(found)))
 
 
-def _reading() -> list[Right]:
+def _reading(namespace: str) -> list[Right]:
     return [
         *_rights("", "pods", "get list watch"),
         *_rights("", "namespaces", "get list watch"),
@@ -89,7 +89,7 @@ def _reading() -> list[Right]:
         *_rights(GROUP, "gpupolicies", "list watch"),
         *_rights(GROUP, "gpureclaims", "list"),
         *(Right(group, resource, "get") for group, resource in OWNERS),
-        Right("", "configmaps", "get", namespace=OWN_NAMESPACE, name=CONFIG_MAP),
+        Right("", "configmaps", "get", namespace=namespace, name=CONFIG_MAP),
     ]
 
 

@@ -20,6 +20,7 @@ class ScrapeJob:
         honor_labels: Whether labels of the exporter win over those of the target.
         labels: Labels of the target, as service discovery would set them.
         interval_seconds: The scrape interval; None takes the global one.
+        drop_labels: Labels that are dropped from every series, after those of the target are there.
     """
 
     name: str
@@ -28,6 +29,7 @@ class ScrapeJob:
     honor_labels: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     interval_seconds: float | None = None
+    drop_labels: tuple[str, ...] = ()
 
     def target_labels(self) -> dict[str, str]:
         """The labels that a scrape adds to every series."""
@@ -83,4 +85,6 @@ def _job(job: ScrapeJob) -> dict[str, Any]:
     }
     if job.interval_seconds is not None:
         config["scrape_interval"] = config["scrape_timeout"] = duration(job.interval_seconds)
+    if job.drop_labels:
+        config["metric_relabel_configs"] = [{"action": "labeldrop", "regex": "|".join(job.drop_labels)}]
     return config
