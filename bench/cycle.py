@@ -12,13 +12,14 @@ from statistics import median
 import requests
 
 from bench.fleet import DEVICES_PER_POD, NOW, TERMS, WINDOW, FleetError, fleet, key_of, namespaces
+from bench.fleet_samples import METRICS_PER_DEVICE, samples
 from bench.judging import planned, surveyed, with_verdicts
 from bench.measures import Measure
-from bench.metrics_store import METRICS_PER_DEVICE, store
 from policy.verdicts import VerdictKind
 from reaper.criteria import JudgeSettings
 from reaper.observation import observe
 from reaper.prometheus import HttpPrometheus, PrometheusOptions, Sample
+from sandbox.archive import archive
 from sandbox.deadline import monotonic
 
 SERIES = 10_000
@@ -36,12 +37,12 @@ def measure_cycle(say: Callable[[str], None]) -> list[Measure]:
         few = Path(folder) / "few"
         few.mkdir()
         say(f"an hour of {FEW_PODS * DEVICES_PER_POD * METRICS_PER_DEVICE:,} series for a real Prometheus")
-        with store(few, FEW_PODS) as url:
+        with archive(samples(FEW_PODS), few) as url:
             few_queries = cycle(url, FEW_PODS)[1]
         many = Path(folder) / "many"
         many.mkdir()
         say(f"an hour of {SERIES:,} series at 15 s for a real Prometheus")
-        with store(many, PODS) as url:
+        with archive(samples(PODS), many) as url:
             say(f"{ROUNDS} cycles of {PODS:,} pods, and {ASKED_PODS} pods one by one")
             taken, queries, alone = [], 0, []
             for _ in range(ROUNDS):

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from bench import __main__ as command
 from bench import fleet
+from bench.fleet_samples import METRICS_PER_DEVICE, series, value
 from bench.judging import check, planned, surveyed, with_verdicts
 from bench.measures import Measure
-from bench.metrics_store import METRICS_PER_DEVICE, series, value
 from bench.pod_list import EVERY, event, listed_pod, page
 from bench.report import Run, show
 from bench.rounds import Plan

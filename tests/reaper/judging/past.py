@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import random
-import shutil
-import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import requests
-
 from policy.devices import Devices
 from policy.objects import Pod
 from reaper.pods import GpuPod
-from sandbox.binaries import ensure
-from sandbox.children import Children
-from sandbox.deadline import wait
-from sandbox.ports import LOOPBACK, PortBlock
+from sandbox.archive import archive
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 HOUR = 3600
@@ -185,53 +176,6 @@ def gpu(
     return GpuPod(name=name, **{**fields, **more})  # type: ignore[arg-type]
 
 
-@contextmanager
-def prometheus_of(lines: Iterable[Line], folder: Path) -> Iterator[str]:
+def prometheus_of(lines: Iterable[Line], folder: Path) -> AbstractContextManager[str]:
     """A Prometheus that holds these series; yields its address."""
-    programs = ensure(os.environ, ("prometheus", "promtool"))
-    text = folder / "samples.txt"
-    with text.open("w") as out:
-        for line in lines:
-            out.writelines(line.samples())
-        out.write("# EOF\n")
-    command = [
-        programs.path("promtool"),
-        "tsdb",
-        "create-blocks-from",
-        "openmetrics",
-        "-q",
-        str(text),
-        str(folder / "data"),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    text.unlink()
-    (folder / "prometheus.yml").write_text("{}\n")
-    with PortBlock.reserve(random.SystemRandom()).guard as guard:
-        ports = PortBlock(guard)
-        children = Children.start()
-        try:
-            url = f"http://{LOOPBACK}:{ports.take()}"
-            children.spawn("prometheus", _command(programs.path("prometheus"), folder, url), env={})
-            wait(lambda: _ready(url), 30, "Prometheus is ready")
-            yield url
-        finally:
-            children.close()
-            shutil.rmtree(folder / "data", ignore_errors=True)
-
-
-def _command(program: str, folder: Path, url: str) -> Sequence[str]:
-    return (
-        program,
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        "--storage.tsdb.retention.time=100y",
-        f"--web.listen-address={url.removeprefix('http://')}",
-        "--log.level=warn",
-    )
-
-
-def _ready(url: str) -> bool:
-    try:
-        return requests.get(f"{url}/-/ready", timeout=2).ok
-    except requests.ConnectionError:
-        return False
+    return archive((sample for line in lines for sample in line.samples()), folder)
