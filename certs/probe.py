@@ -54,7 +54,7 @@ async def dial(target: Target, authorities: bytes) -> Probe:
             return await _shake(target, context)
     except TimeoutError:
         return Probe(error=f"no handshake within {PROBE_SECONDS:g} s")
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a host or a certificate that cannot be read
         return Probe(error=str(error) or type(error).__name__)
 
 
