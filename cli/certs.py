@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certs.settings import ENV_PREFIX, CertsSettings
-from cli.running import run_component
+from cli.running import identity_of, run_component
 from cli.setting_flags import FILE, give_flags, parameter
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from certs.inspection import Inspection
+    from runtime.clock import Clock
+    from runtime.kube import KubeClient
 
 app = typer.Typer(help="The webhook's certificates: made, rotated without a lost request, and shown.")
 ENSURE_SECONDS = 300
@@ -51,7 +55,7 @@ def ensure(**given: object) -> None:
     """
     settings, identity = _load(given)
 
-    async def once(client: Any, clock: Any, stop: asyncio.Event) -> None:  # noqa: ANN401 - imported lazily
+    async def once(client: KubeClient, clock: Clock, stop: asyncio.Event) -> None:
         from certs.ensuring import ensure_once
 
         await ensure_once(client, settings, clock, identity, stop, ENSURE_SECONDS)
@@ -68,7 +72,7 @@ def inspect(**given: object) -> None:
     settings, _ = _load(given)
     found: list[Inspection] = []
 
-    async def look(client: Any, clock: Any, _: asyncio.Event) -> None:  # noqa: ANN401 - imported lazily
+    async def look(client: KubeClient, clock: Clock, _: asyncio.Event) -> None:
         from certs.ensuring import look_once
 
         found.append(await look_once(client, settings, clock))
@@ -83,7 +87,7 @@ def inspect(**given: object) -> None:
     sys.exit(1 if found[0].problems else 0)
 
 
-def _show(console: Any, found: Inspection) -> None:  # noqa: ANN401 - imported lazily
+def _show(console: Console, found: Inspection) -> None:
     from rich.table import Table
 
     from policy.durations import duration_of
@@ -103,20 +107,17 @@ def _show(console: Any, found: Inspection) -> None:  # noqa: ANN401 - imported l
 
 def _load(given: dict[str, object]) -> tuple[CertsSettings, str]:
     """Reads the settings, sets up the log, and gives them with the name of this process."""
-    import secrets
-    import socket
-
     from runtime.log import configure
     from runtime.settings import load
 
     file = given.pop(FILE)
     settings = load(CertsSettings, given, file if isinstance(file, Path) else None, ENV_PREFIX)
     configure(settings.log_format, settings.log_level, fields={"component": "certs"})
-    return settings, settings.identity or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    return settings, identity_of(settings.identity)
 
 
 def _run(
-    settings: CertsSettings, work: Callable[[Any, Any, asyncio.Event], Coroutine[Any, Any, None]]
+    settings: CertsSettings, work: Callable[[KubeClient, Clock, asyncio.Event], Coroutine[Any, Any, None]]
 ) -> None:
     """Runs work with a client until it ends or a signal comes; exits 1 if it fails."""
     from runtime.clock import SystemClock

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-Kubeconfig = Annotated[Path | None, typer.Option(help="Kubeconfig; otherwise KUBECONFIG or the usual file.")]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+from cli.options import Context, Kubeconfig
+
 Namespace = Annotated[
     str, typer.Option("--namespace", "-n", help="Namespace in which gpu-tenure is installed.")
 ]
@@ -96,15 +95,10 @@ async def _send(
     make: Callable[[datetime], Data], namespace: str, kubeconfig: Path | None, context: str | None
 ) -> Data:
     """Writes the switch by the API server's clock: the reaper's is close to it, a person's may be wrong."""
-    from reaper.clocks import server_time
+    from cli.cluster import connected
     from reaper.pause import write_pause
-    from runtime.clock import SystemClock
-    from runtime.kube import ApiError, KubeClient
 
-    async with await KubeClient.connect(kubeconfig, context) as client:
-        now = None
-        with suppress(ApiError):  # who may not ask for it can still pause
-            now = server_time((await client.request("GET", "/version")).headers)
-        data = make(now or SystemClock().now())
-        await write_pause(client, data, namespace)
+    async with connected(kubeconfig, context) as cluster:
+        data = make(cluster.now)
+        await write_pause(cluster.client, data, namespace)
         return data

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from cli.running import run_component
+from cli.running import identity_of, run_component
 from cli.setting_flags import FILE, give_flags
 from quota.settings import ENV_PREFIX, QuotaSettings
 
@@ -31,14 +31,11 @@ def quota(**given: object) -> None:
 
 async def run(settings: QuotaSettings, stop: asyncio.Event) -> int:
     """Runs one replica until `stop`; returns the exit code."""
-    import secrets
-    import socket
-
     from quota.service import run_service
     from runtime.clock import SystemClock
     from runtime.kube import KubeClient
 
-    identity = settings.identity or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    identity = identity_of(settings.identity)
     async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
         await run_service(client, settings, SystemClock(), identity, stop)
     return 0

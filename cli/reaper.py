@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli.running import run_component
+from cli.running import identity_of, run_component
 from cli.setting_flags import FILE, give_flags, parameter
 from reaper.settings import ENV_PREFIX, ReaperSettings
 
@@ -25,14 +25,11 @@ def run(*, once: bool, settings_file: Path | None, flags: dict[str, object]) -> 
 
 
 async def _main(settings: ReaperSettings, stop: asyncio.Event, *, once: bool) -> int:
-    import secrets
-    import socket
-
     from reaper.service import run_loop, run_once
     from runtime.clock import SystemClock
     from runtime.kube import KubeClient
 
-    identity = settings.identity or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    identity = identity_of(settings.identity)
     clock = SystemClock()
     async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
         if once:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,7 +94,7 @@ def _wanted(owner: str | None, since: str | None, errors: list[FieldError]) -> W
         return None
 
 
-def _since(text: str | None, errors: list[FieldError]) -> Any:  # noqa: ANN401 - a time, a span or None
+def _since(text: str | None, errors: list[FieldError]) -> datetime | timedelta | None:
     from policy.durations import parse_duration, parse_time
     from policy.errors import FieldError, FormatError
 
@@ -115,7 +115,7 @@ def _since(text: str | None, errors: list[FieldError]) -> Any:  # noqa: ANN401 -
 async def _resume(
     namespace: str | None,
     wanted: Wanted | None,
-    since: Any,  # noqa: ANN401 - a time, a span or None
+    since: datetime | timedelta | None,
     kubeconfig: Path | None,
     context: str | None,
     *,
@@ -133,9 +133,7 @@ async def _resume(
             where = f"namespace {namespace}" if namespace else "all namespaces; name one with -n"
             print(f"error: GPUReclaims are {cluster.missing['GPUReclaims']}, in {where}", file=sys.stderr)
             sys.exit(1)
-        start: datetime | None = since
-        if since is not None and not isinstance(since, datetime):
-            start = cluster.now - since
+        start = cluster.now - since if isinstance(since, timedelta) else since
         stops = [one for one in stopped_in(listed, start) if is_wanted(one, wanted)]
         return [(one, await _undo(cluster, one, dry_run=dry_run)) for one in stops]
 

@@ -1,4 +1,4 @@
-"""How every long-running command ends: exit code 0, or 1 with a line that says why; knows no component."""
+"""What long-running commands share: the name of the process, and how it ends; knows no component."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from collections.abc import Awaitable, Callable
 
 FAILED = 1
 """The exit code of what failed while it ran; what is asked for wrongly ends with `cli.failure.BAD_INPUT`."""
+
+
+def identity_of(chosen: str | None) -> str:
+    """Gives the name in a Lease that was chosen, or else one that no other replica has."""
+    import secrets
+    import socket
+
+    return chosen or f"{socket.gethostname()}-{secrets.token_hex(4)}"
 
 
 def run_component(name: str, main: Callable[[Event], Awaitable[int | None]]) -> int:

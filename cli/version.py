@@ -13,6 +13,8 @@ from typing import Annotated
 import msgspec
 import typer
 
+from cli.options import Context, Kubeconfig
+
 
 class Output(StrEnum):
     """Forms of the answer."""
@@ -34,10 +36,8 @@ class Versions(msgspec.Struct, frozen=True):
 def version(
     *,
     client: Annotated[bool, typer.Option("--client", help="Ask no cluster.")] = False,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Kubeconfig; otherwise KUBECONFIG or the usual file.")
-    ] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Annotated[Output, typer.Option(help="Form of the answer.")] = Output.TEXT,
 ) -> None:
     """Say the versions of this program and of the cluster, and whether they go together.

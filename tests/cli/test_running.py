@@ -6,7 +6,7 @@ from asyncio import Event
 
 import pytest
 
-from cli.running import FAILED, run_component
+from cli.running import FAILED, identity_of, run_component
 from policy.errors import InvalidError
 from runtime.kube import ApiError, ApiUnreachable
 from runtime.kubeconfig import KubeConfigError
@@ -52,3 +52,9 @@ def test_a_kubeconfig_that_cannot_be_used_is_bad_input() -> None:
 
     with pytest.raises(InvalidError, match="--kubeconfig: no such file"):
         run_component("quota", main)
+
+
+def test_replicas_that_chose_no_name_have_different_ones() -> None:
+    """On one host too; a name that was chosen is taken as it is."""
+    assert identity_of("rack-4") == "rack-4"
+    assert len({identity_of(None), identity_of(None), identity_of("")}) == 3
