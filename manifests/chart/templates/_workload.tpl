@@ -1,4 +1,4 @@
-{{/* Parts of the Deployments that both components share. */}}
+{{/* Parts of pod templates that the components share. */}}
 
 {{- define "gpu-tenure.podSecurity" -}}
 runAsNonRoot: true
