@@ -13,17 +13,15 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES
-from policy.objects import Namespace, ObjectMeta
 from policy.profile import Profile
-from policy.selection import PolicySet
 from policy.syntax import is_label_value
 from runtime.clock import SystemClock
+from tests.webhook.reviews import Granted, Known
 from webhook.app import MUTATE, VALIDATE, Admission
 from webhook.metrics import WebhookMetrics
 from webhook.own import OWN_ANNOTATIONS, OWN_LABELS
 from webhook.patch import ANNOTATIONS_LIMIT_BYTES, annotations_bytes
 from webhook.reception import MalformedError, reviewed
-from webhook.review import UserInfo
 from webhook.rights import Right
 from webhook.scene import AdmissionSettings
 
@@ -153,36 +151,6 @@ jobs = st.fixed_dictionaries(
     {"apiVersion": st.just("batch/v1"), "kind": st.just("Job"), "spec": maybe(job_spec)},
     optional={"metadata": metadata},
 )
-
-
-class Known:
-    """Caches with one namespace."""
-
-    synced = True
-
-    def __init__(self, spec: dict[str, Any], namespace_labels: dict[str, str]) -> None:
-        policy = {"apiVersion": f"{P}v1alpha1", "kind": "GPUPolicy", "metadata": {"name": "p"}, "spec": spec}
-        self.policies = PolicySet.of([policy])
-        self._labels = namespace_labels
-
-    def namespace(self, name: str) -> Namespace | None:
-        """Any namespace."""
-        return Namespace(ObjectMeta(name=name, labels=self._labels))
-
-    async def wait_namespace(self, name: str, timeout: float) -> Namespace | None:  # noqa: ASYNC109, ARG002
-        """The same, at once."""
-        return self.namespace(name)
-
-
-class Granted:
-    """Rights that are as they were drawn."""
-
-    def __init__(self, right: Right) -> None:
-        self._right = right
-
-    async def may_use(self, user: UserInfo, policy: str, namespace: str) -> Right:  # noqa: ARG002
-        """The same for everybody."""
-        return self._right
 
 
 doors = st.builds(
