@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
@@ -58,9 +59,17 @@ class Cycle:
     """The cycles of one process."""
 
     def __init__(
-        self, ports: Ports, settings: ReaperSettings, memory: Memory, reporter: Reporter, *, once: bool
+        self,
+        ports: Ports,
+        settings: ReaperSettings,
+        memory: Memory,
+        reporter: Reporter,
+        *,
+        once: bool,
+        acting: asyncio.Lock | None = None,
     ) -> None:
         self._ports = ports
+        self._acting = acting or asyncio.Lock()
         self._settings = settings
         self._memory = memory
         self._reporter = reporter
@@ -107,6 +116,19 @@ class Cycle:
         if observation is not None and not observation.complete:
             return self._held(observation.problem or Reason.PARTIAL_ANSWER, observation.problems)
         self._reporter.cycle_problem(None)
+        async with self._acting:
+            return await self._conclude(pods, subjects, observation, (pause, records), quiet_until)
+
+    async def _conclude(
+        self,
+        pods: Collection[GpuPod],
+        subjects: Collection[Subject],
+        observation: Observation | None,
+        known: tuple[Pause, Collection[Record]],
+        quiet_until: datetime | None,
+    ) -> CycleResult:
+        """Judges, plans and acts by what was read; a stop waits for the end of this part alone."""
+        pause, records = known
         # Prometheus may have taken a while, and a grace begins when the warning is written.
         now = self._ports.clock.now()
         first = not any(seen.kind for seen in self._memory.seen.values())

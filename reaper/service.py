@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
-from datetime import datetime
 from typing import Any
 
 import structlog
@@ -157,7 +156,7 @@ class Service:
         self._elector = elector_of(client, settings, clock, identity)
         self._audit = audit_of(settings, clock, identity)
         self._reporter = reporter_of(client, settings, clock, identity, self._audit)
-        self._in_cycle = asyncio.Lock()
+        self._acting = asyncio.Lock()
 
     def close(self) -> None:
         """Closes connections and files."""
@@ -170,11 +169,15 @@ class Service:
         await (self._elector.run(self._lead) if self._elector is not None else self._lead())
 
     async def drain(self) -> None:
-        """Waits for the stop, and then for the cycle in progress: what has begun is recorded to its end."""
+        """Waits for the stop, and then for what is being done: what has begun is recorded to its end.
+
+        A cycle that still looks is given up: the next leader looks for itself, and is not kept waiting.
+        """
         await self._stop.wait()
-        async with self._in_cycle:
-            # The next leader posts whatever holds; it is not kept waiting for the Lease.
-            await self.world.outbox.flush(LAST_POST_SECONDS)
+        # Never released: nothing is begun any more.
+        await self._acting.acquire()
+        # The next leader posts whatever holds; it is not kept waiting for the Lease.
+        await self.world.outbox.flush(LAST_POST_SECONDS)
 
     def look(self, hints: Collection[Hint]) -> Collection[Hint]:
         """Brings the next cycle forward if a hint names a GPU pod; gives those that name none.
@@ -193,14 +196,9 @@ class Service:
     async def _lead(self) -> None:
         # What an earlier leadership of this process remembered may be out of date by now.
         ports = self.world.ports(self._elector)
-        cycle = Cycle(ports, self._settings, Memory(), self._reporter, once=False)
-
-        async def run(quiet_until: datetime | None) -> CycleResult:
-            async with self._in_cycle:
-                return CycleResult.HELD if self._stop.is_set() else await cycle.run(quiet_until)
-
+        cycle = Cycle(ports, self._settings, Memory(), self._reporter, once=False, acting=self._acting)
         seconds, quiet = self._settings.cycle, self._settings.quiet
-        loop = Loop(run, clock=self._clock, seconds=seconds, quiet_seconds=quiet)
+        loop = Loop(cycle.run, clock=self._clock, seconds=seconds, quiet_seconds=quiet)
         self.health.leading(loop)
         try:
             await self.world.wait_synced(self._settings.sync_timeout)
