@@ -177,20 +177,14 @@ async def _observe(
     pods: Sequence[tuple[GpuPod, Given]], options: PrometheusOptions, settings: JudgeSettings, at: datetime
 ) -> Observation:
     from reaper.dossier import skip_of
-    from reaper.observation import observe
+    from reaper.observation import observe_terms
     from reaper.prometheus import HttpPrometheus
     from runtime.clock import SystemClock
 
     terms = [given.terms for pod, given in pods if skip_of(pod, given.terms) is None]
     adapter = HttpPrometheus(options, SystemClock().monotonic)
     try:
-        return await observe(
-            adapter,
-            {one.after.seconds for one in terms},
-            at,
-            settings,
-            thresholds={one.utilization for one in terms},
-        )
+        return await observe_terms(adapter, terms, at, settings)
     finally:
         adapter.close()
 

@@ -20,7 +20,7 @@ from reaper.criteria import JudgeSettings
 from reaper.glance import Readable, exempt_until, glanced, with_verdict
 from reaper.judge import judge
 from reaper.limits import Limits
-from reaper.observation import Observation, observe
+from reaper.observation import Observation, observe_terms
 from reaper.overview import Look, Row, Told, rows_of
 from reaper.owners import OwnerResolver, OwnersUnreadableError, root_of_pod
 from reaper.pause import CONFIG_MAP as PAUSE_MAP
@@ -190,8 +190,7 @@ async def _judged(
     terms = [one.terms for one in subjects if is_judged(one) and one.terms is not None]
     if judging is None or not terms:
         return [with_verdict(one, None, limits) for one in subjects], ""
-    windows, thresholds = {one.after.seconds for one in terms}, {one.utilization for one in terms}
-    observation = await observe(judging.prometheus, windows, now, judging.settings, thresholds)
+    observation = await observe_terms(judging.prometheus, terms, now, judging.settings)
     if not observation.complete:
         why = "; ".join(observation.problems) or str(observation.problem)
         return [with_verdict(one, None, limits) for one in subjects], why

@@ -93,6 +93,11 @@ def policy_terms(policy: GPUPolicy, pod_class: PodClass) -> Terms:
         memory=first.memory or second.memory or row.memory,
         grace=first.grace or second.grace or row.grace,
         warm_up=first.warm_up or second.warm_up or row.warm_up,
+        of=first.of or second.of or row.of,
+        # Here False is a value of its own.
+        never_touched=next(
+            (one for one in (first.never_touched, second.never_touched) if one is not None), row.never_touched
+        ),
     )
 
 

@@ -25,7 +25,7 @@ from policy.spec import (
     Selector,
 )
 from policy.syntax import is_subdomain
-from policy.terms import parse_action, parse_span, parse_statistic
+from policy.terms import parse_action, parse_reference, parse_span, parse_statistic
 
 __all__ = ["BUILT_IN", "GPUPolicy", "parse_policy", "read_priority", "read_selector"]
 
@@ -33,7 +33,17 @@ _Value = TypeVar("_Value")
 KIND: Final = "GPUPolicy"
 NAME_LENGTH: Final = 63
 _PRIORITIES: Final = (-(2**31), 2**31 - 1)
-_IDLE: Final = ("action", "after", "utilization", "statistic", "memory", "grace", "warmUp")
+_IDLE: Final = (
+    "action",
+    "after",
+    "utilization",
+    "statistic",
+    "memory",
+    "grace",
+    "warmUp",
+    "of",
+    "neverTouched",
+)
 _SPEC: Final = (
     "priority",
     "namespaceSelector",
@@ -147,6 +157,8 @@ def _read_idle(node: Node) -> Idle:
         memory=fields["memory"].parsed(parse_memory) if "memory" in fields else None,
         grace=_parsed(fields, "grace", parse_duration),
         warm_up=_parsed(fields, "warmUp", parse_duration),
+        of=_parsed(fields, "of", parse_reference),
+        never_touched=fields["neverTouched"].boolean() if "neverTouched" in fields else None,
     )
 
 

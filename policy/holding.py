@@ -149,6 +149,8 @@ def milder_terms(found: LabelledTerms, today: Terms) -> Terms:
         memory=milder_memory(found.memory, today.memory),
         grace=_longer(found.grace, today.grace),
         warm_up=_longer(found.warm_up, today.warm_up),
+        of=today.of,
+        never_touched=today.never_touched,
     )
 
 

@@ -13,7 +13,7 @@ from policy.classes import PodClass
 from policy.durations import Duration
 from policy.keys import BUILT_IN_NAME
 from policy.memory import MemoryLimit
-from policy.terms import Action, Statistic
+from policy.terms import Action, Reference, Statistic
 
 
 class Operator(StrEnum):
@@ -50,6 +50,8 @@ class Idle(Struct, frozen=True):
     memory: MemoryLimit | None = None
     grace: Duration | None = None
     warm_up: Duration | None = None
+    of: Reference | None = None
+    never_touched: bool | None = None
 
 
 class JobDeadlines(StrEnum):

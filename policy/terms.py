@@ -56,11 +56,19 @@ class Statistic(StrEnum):
     AVERAGE = "average"
 
 
+class Reference(StrEnum):
+    """What utilization is a percentage of: the whole card, or the cores of it that the pod was given."""
+
+    CARD = "card"
+    GIVEN = "given"
+
+
 class Terms(Struct, frozen=True):
     """What idle means for a pod and what comes of it.
 
     `utilization` is a percentage, idle is below it. `exempt` terms carry the action `observe`: there is
-    nothing to do, whoever forgets to look at the flag.
+    nothing to do, whoever forgets to look at the flag. `of` and `never_touched` have no label: they are
+    always the policy's own, as it is today.
     """
 
     action: Action
@@ -71,11 +79,14 @@ class Terms(Struct, frozen=True):
     grace: Duration
     warm_up: Duration
     exempt: bool = False
+    of: Reference = Reference.CARD
+    never_touched: bool = False
 
     def describe(self) -> str:
         """The terms as a phrase: `idle for 2h (maximum below 5 %)`."""
         memory = f" and memory below {self.memory}" if self.memory else ""
-        return f"idle for {self.after} ({self.statistic} below {self.utilization} %{memory})"
+        given = " of what was given" if self.of is Reference.GIVEN else ""
+        return f"idle for {self.after} ({self.statistic} below {self.utilization} %{given}{memory})"
 
 
 def terms_to_labels(terms: Terms) -> dict[str, str]:
@@ -201,6 +212,18 @@ def parse_statistic(text: str) -> Statistic:
         return Statistic(text)
     except ValueError as error:
         raise FormatError(f"must be one of {', '.join(Statistic)}") from error
+
+
+def parse_reference(text: str) -> Reference:
+    """Reads what utilization is of.
+
+    Raises:
+        FormatError: the text is none.
+    """
+    try:
+        return Reference(text)
+    except ValueError as error:
+        raise FormatError(f"must be one of {', '.join(Reference)}") from error
 
 
 def parse_utilization(text: str) -> int:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from reaper.answers import Asked, Place, Table
-from reaper.queries import Series, expected_steps
+from reaper.queries import Series, expected_steps, maximum
 from reaper.signals import Board, Device, PodKey, Reading, Signals
 from reaper.sources import Metric, Role, Sharing
 
@@ -45,6 +45,7 @@ class _Rows:
         self.timing = timing
         self.window = window
         self.at = at
+        self._query = maximum(series, window)
         self._above_rows = {
             threshold: table[series, Asked.ABOVE, threshold]
             for threshold in timing.thresholds
@@ -85,6 +86,7 @@ class _Rows:
             last=_valid(metric, self.rows(Asked.LAST).get(place)),
             above=self._above(place),
             seen_since=self._seen_since(place),
+            query=self._query,
         )
 
     def _is_counted(self) -> bool:
@@ -125,30 +127,35 @@ def assemble(table: Table, timings: Mapping[Series, Timing], window: int, at: da
     """Joins the answers for one window, in seconds, that ends at `at`."""
     found: dict[tuple[Sharing, bool, Place], dict[str, Reading]] = {}
     boards: dict[str, Board] = {}
-    allocated: set[PodKey] = set()
+    allocated: dict[tuple[Sharing, bool, Place], dict[str, Reading]] = {}
     aliased: list[_Rows] = []
     for series, timing in timings.items():
         rows = _Rows(table, series, timing, window, at)
         if series.aliased:
             aliased.append(rows)
             continue
-        if series.metric.role is Role.ALLOCATED:
-            allocated.update(place.key for place in rows.places())
-            continue
+        given = series.metric.role is Role.ALLOCATED
         for place in rows.places():
             reading = rows.reading(place)
-            boards[place.device] = _noted(boards.get(place.device, Board()), rows, place, reading)
+            if not given:
+                boards[place.device] = _noted(boards.get(place.device, Board()), rows, place, reading)
             if place.pod:
                 kind = (series.source.sharing, series.source.rests, _anywhere(place))
-                whole = found.setdefault(kind, {})
+                whole = (allocated if given else found).setdefault(kind, {})
                 other = whole.get(series.metric.name)
                 whole[series.metric.name] = merge(other, reading) if other else reading
+    for device, used in _processes(aliased).items():
+        boards[device] = msgspec.structs.replace(boards.get(device, Board()), processes=used)
+    return Signals(window, _by_pod(found), boards, _by_pod(allocated))
+
+
+def _by_pod(
+    found: Mapping[tuple[Sharing, bool, Place], Mapping[str, Reading]],
+) -> dict[PodKey, tuple[Device, ...]]:
     pods: dict[PodKey, tuple[Device, ...]] = {}
     for (sharing, rests, place), readings in found.items():
         pods[place.key] = (*pods.get(place.key, ()), _device(sharing, rests, place, readings))
-    for device, used in _processes(aliased).items():
-        boards[device] = msgspec.structs.replace(boards.get(device, Board()), processes=used)
-    return Signals(window, pods, boards, frozenset(allocated))
+    return pods
 
 
 def _processes(aliased: Iterable[_Rows]) -> dict[str, float]:
@@ -190,6 +197,7 @@ def merge(one: Reading, other: Reading) -> Reading:
             for threshold in one.above.keys() & other.above.keys()
         },
         seen_since=_latest(one.seen_since, other.seen_since),
+        query=one.query,
     )
 
 
@@ -213,7 +221,7 @@ def _noted(board: Board, rows: _Rows, place: Place, reading: Reading) -> Board:
     replace = msgspec.structs.replace
     if role is Role.HOST:
         return replace(board, host=(*board.host, reading))
-    if role is Role.FAULT_CODE:
+    if role in {Role.FAULT_CODE, Role.LAST_FAULT}:
         return replace(board, fault_code=max(board.fault_code, rows.rows(Asked.MAXIMUM).get(place, 0.0)))
     if role is Role.FAULT_COUNT:
         return replace(board, faults=max(board.faults, rows.rows(Asked.MOVED).get(place, 0.0)))

@@ -22,6 +22,7 @@ import structlog
 from policy.durations import format_time
 from policy.keys import Label
 from reaper import metrics
+from reaper.evidence import evidence_document
 from reaper.reclaim import requester_of
 from reaper.records import Record
 from reaper.subjects import Subject
@@ -127,17 +128,9 @@ def entry_of(message: str, subject: Subject, fields: Mapping[str, object]) -> di
             "sentence": verdict.sentence,
             "idleSince": format_time(verdict.idle_since) if verdict.idle_since else None,
             "evidence": {
-                "windowSeconds": evidence.window,
                 "utilization": evidence.utilization,
                 "statistic": evidence.statistic,
-                "devicesExpected": evidence.devices_expected,
-                "devicesSeen": evidence.devices_seen,
-                "devicesIdle": evidence.devices_idle,
-                "maximum": evidence.maximum,
-                "samples": evidence.samples,
-                "expectedSamples": evidence.expected_samples,
-                "memoryBytes": evidence.memory,
-                "vetoes": list(evidence.vetoes),
+                **evidence_document(evidence),
             },
         }
     return entry

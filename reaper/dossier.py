@@ -7,16 +7,18 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.asking import policy_terms
 from policy.classes import ClassSettings, PodClass, class_of
 from policy.durations import format_time
 from policy.keys import Label
 from policy.selection import PolicySet, select
+from policy.spec import GPUPolicy
 from policy.terms import Terms, terms_from_labels
 from policy.verdicts import Reason, VerdictKind
 from reaper.criteria import JudgeSettings
-from reaper.evidence import Evidence, SignalEvidence, Verdict
+from reaper.evidence import Evidence, Verdict, evidence_document
 from reaper.judge import judge
 from reaper.observation import Observation
 from reaper.pods import GpuPod
@@ -48,11 +50,24 @@ def given_terms(pod: GpuPod, policies: PolicySet, namespaces: Mapping[str, Mappi
     """The terms of a pod's labels, or else those that admission would give it today."""
     terms, _ = terms_from_labels(pod.labels)
     if terms is not None:
-        return Given(terms, pod.labels.get(Label.CLASS, ""), pod.labels.get(Label.POLICY, ""), assumed=False)
+        name = pod.labels.get(Label.POLICY, "")
+        return Given(_with_own(terms, pod, policies.get(name)), pod.labels.get(Label.CLASS, ""), name, False)
     policy = select(policies, pod.namespace, namespaces.get(pod.namespace)).policy
     creators = ClassSettings(creators=policy.classes.creators)
     pod_class: PodClass = class_of(pod.pod, None, pod.namespace, creators).pod_class
     return Given(policy_terms(policy, pod_class), pod_class.value, policy.name, assumed=True)
+
+
+def _with_own(terms: Terms, pod: GpuPod, policy: GPUPolicy | None) -> Terms:
+    """Terms of labels with what has no label: the policy's own, where the policy is known."""
+    try:
+        pod_class = PodClass(pod.labels.get(Label.CLASS, ""))
+    except ValueError:
+        return terms
+    if policy is None:
+        return terms
+    own = policy_terms(policy, pod_class)
+    return replace(terms, of=own.of, never_touched=own.never_touched)
 
 
 def judge_all(
@@ -98,7 +113,7 @@ def document(judged: Judged) -> dict[str, Any]:
         "sentence": verdict.sentence,
         "node": pod.node,
         "devices": dict(pod.devices.counts),
-        "evidence": _evidence(verdict.evidence),
+        "evidence": evidence_document(verdict.evidence),
         "terms": _terms(judged.given),
     }
 
@@ -113,48 +128,13 @@ def _terms(given: Given) -> dict[str, Any]:
         "after": terms.after.text,
         "utilization": terms.utilization,
         "statistic": terms.statistic.value,
+        "of": terms.of.value,
+        "neverTouched": terms.never_touched,
         "memory": str(terms.memory) if terms.memory else None,
         "grace": terms.grace.text,
         "warmUp": terms.warm_up.text,
     }
 
 
-def _evidence(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "windowSeconds": evidence.window,
-        "devicesExpected": evidence.devices_expected,
-        "devicesSeen": evidence.devices_seen,
-        "devicesIdle": evidence.devices_idle,
-        "maximum": _number(evidence.maximum),
-        "samples": evidence.samples,
-        "expectedSamples": evidence.expected_samples,
-        "memoryBytes": evidence.memory,
-        "vetoes": list(evidence.vetoes),
-        "signals": [_signal(signal) for signal in evidence.signals],
-    }
-
-
-def _signal(signal: SignalEvidence) -> dict[str, Any]:
-    return {
-        "name": signal.name,
-        "source": signal.source,
-        "metric": signal.metric,
-        "device": signal.device,
-        "unit": signal.unit,
-        "maximum": _number(signal.maximum),
-        "average": _number(signal.average),
-        "coverage": _number(signal.coverage),
-        "samples": signal.samples,
-        "expectedSamples": signal.expected_samples,
-        "discarded": signal.discarded,
-        "lastSample": _time(signal.last_sample),
-        "intervalSeconds": _number(signal.interval),
-    }
-
-
 def _time(time: datetime | None) -> str | None:
     return None if time is None else format_time(time)
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
+from policy.durations import format_time
 from policy.verdicts import Reason, VerdictKind
 
 
@@ -26,6 +28,8 @@ class SignalEvidence(Struct, frozen=True):
         discarded: How many samples were out of range.
         last_sample: When the last sample was taken; None if it is older than Prometheus looks back.
         interval: Seconds between two scrapes; None if it cannot be told.
+        last_active: When it was last at or above the threshold, or a kernel last ran, as far as was looked.
+        query: PromQL that gives the maximum, for all devices.
     """
 
     name: str
@@ -41,6 +45,8 @@ class SignalEvidence(Struct, frozen=True):
     discarded: int = 0
     last_sample: datetime | None = None
     interval: float | None = None
+    last_active: datetime | None = None
+    query: str = ""
 
 
 class Evidence(Struct, frozen=True):
@@ -92,3 +98,47 @@ class Verdict(Struct, frozen=True):
     parked: bool
     evidence: Evidence
     sentence: str
+
+
+def evidence_document(evidence: Evidence) -> dict[str, Any]:
+    """As JSON: times in RFC 3339, spans in seconds, memory in bytes, utilization in percent."""
+    return {
+        "windowSeconds": evidence.window,
+        "devicesExpected": evidence.devices_expected,
+        "devicesSeen": evidence.devices_seen,
+        "devicesIdle": evidence.devices_idle,
+        "maximum": _number(evidence.maximum),
+        "samples": evidence.samples,
+        "expectedSamples": evidence.expected_samples,
+        "memoryBytes": evidence.memory,
+        "vetoes": list(evidence.vetoes),
+        "signals": [_signal(signal) for signal in evidence.signals],
+    }
+
+
+def _signal(signal: SignalEvidence) -> dict[str, Any]:
+    return {
+        "name": signal.name,
+        "source": signal.source,
+        "metric": signal.metric,
+        "device": signal.device,
+        "unit": signal.unit,
+        "maximum": _number(signal.maximum),
+        "average": _number(signal.average),
+        "coverage": _number(signal.coverage),
+        "samples": signal.samples,
+        "expectedSamples": signal.expected_samples,
+        "discarded": signal.discarded,
+        "lastSample": _time(signal.last_sample),
+        "intervalSeconds": _number(signal.interval),
+        "lastActive": _time(signal.last_active),
+        "query": signal.query,
+    }
+
+
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else format_time(time)
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -33,7 +33,7 @@ DCGM: Final = Source(
         memory("DCGM_FI_DEV_FB_FREE", Role.FREE),
         watts("DCGM_FI_DEV_POWER_USAGE"),
         counted("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "energy", Role.ENERGY),
-        counted("DCGM_FI_DEV_XID_ERRORS", "xid", Role.FAULT_CODE),
+        counted("DCGM_FI_DEV_XID_ERRORS", "xid", Role.LAST_FAULT),
         counted("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "ecc", Role.FAULT_COUNT),
         counted("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", "ecc-aggregate", Role.FAULT_COUNT),
         counted("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "remapped-rows", Role.FAULT_COUNT),
@@ -55,7 +55,7 @@ DCGM_1X: Final = Source(
         memory("dcgm_fb_free", Role.FREE),
         watts("dcgm_power_usage"),
         counted("dcgm_total_energy_consumption", "energy", Role.ENERGY),
-        counted("dcgm_xid_errors", "xid", Role.FAULT_CODE),
+        counted("dcgm_xid_errors", "xid", Role.LAST_FAULT),
         counted("dcgm_ecc_dbe_volatile_total", "ecc", Role.FAULT_COUNT),
     ),
 )

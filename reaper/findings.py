@@ -149,20 +149,13 @@ def kernel(
     name: str, reading: Reading, terms: Terms, at: datetime, settings: JudgeSettings
 ) -> Finding | None:
     """Whether a kernel ran within the window; a small value always means activity."""
-    ran = ran_at(reading)
+    ran = reading.ran_at
     if ran is not None and at - ran < timedelta(seconds=terms.after.seconds):
         return active(Reason.RECENT_KERNEL, f"a kernel ran {(at - ran).total_seconds():.0f} s ago on {name}")
     stale = freshness(name, reading, at, settings)
     if stale is None and reading.last is None:
         return unknown(Reason.GARBAGE_SAMPLES, f"last-kernel of {name} is out of range")
     return stale
-
-
-def ran_at(reading: Reading) -> datetime | None:
-    """When the last kernel ran, by a last-kernel reading."""
-    if reading.last is None or reading.last_sample is None:
-        return None
-    return reading.last_sample - timedelta(seconds=reading.last)
 
 
 def _share(device: Device, percent: int) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -13,6 +14,12 @@ from reaper.exporters import SOURCES, vendors_by_card, vendors_by_source
 from reaper.pods import GpuPod
 from reaper.signals import Board, Device, Reading, Signals
 from reaper.sources import PROVING_ROLES, Role, Sharing, Source
+
+WHOLE_PERCENT: Final = 100
+EVIDENT_ROLES: Final = frozenset(
+    {Role.ACTIVITY, Role.HOST, Role.MEMORY, Role.KERNEL, Role.POWER, Role.ALLOCATED, Role.PROCESS}
+)
+"""Roles of the signals that evidence shows."""
 
 
 def devices(pod: GpuPod, signals: Signals, sources: tuple[Source, ...] = SOURCES) -> Iterator[Device]:
@@ -102,6 +109,41 @@ def _cut(pod: GpuPod, device: Device) -> Device:
     return replace(device, divided=True) if device.rests and asks_for_slices(pod) else device
 
 
+def of_given(pod: GpuPod, device: Device) -> Device:
+    """The share with its utilization as a percentage of the cores that the pod was given, not of the card."""
+    part = given_percent(pod)
+    if device.sharing is not Sharing.SHARE or part >= WHOLE_PERCENT:
+        return device
+    factor = WHOLE_PERCENT / part
+    readings = (_times(one, factor) if one.metric.role is Role.ACTIVITY else one for one in device.readings)
+    return replace(device, readings=tuple(readings))
+
+
+def _times(reading: Reading, factor: float) -> Reading:
+    """The reading with larger values; when it was above a threshold before the window is not known then."""
+    values = (None if one is None else one * factor for one in (reading.maximum, reading.average))
+    maximum, average = values
+    return replace(reading, maximum=maximum, average=average, above={})
+
+
+def given_percent(pod: GpuPod) -> int:
+    """The cores of a card, in percent, that the pod may use per share; 100 without a limit.
+
+    Where several containers hold shares, only the sum is known: the least that one of them can have counts.
+    """
+    devices = pod.devices
+    cores = [
+        count
+        for name, count in devices.counts.items()
+        if (rule := devices.table.rule_of(name)) is not None and rule.unit is Unit.CORE
+    ]
+    if not cores or not devices.devices:
+        return WHOLE_PERCENT
+    if len(devices.containers) > 1:
+        return max(1, min(WHOLE_PERCENT, sum(cores) - WHOLE_PERCENT * (devices.devices - 1)))
+    return max(1, min(WHOLE_PERCENT, sum(cores) // devices.devices))
+
+
 def asks_for_shares(pod: GpuPod) -> bool:
     """Whether a resource of the pod is a part of a device: a share, or HAMi's companions."""
     return any(rule.unit not in {Unit.DEVICE, Unit.SLICE} for rule in pod.devices.rules)
@@ -136,23 +178,26 @@ def held(device: Device) -> float | None:
     return max(used, default=None)
 
 
-def signals(devices: Iterable[Device], boards: Mapping[str, Board]) -> Iterator[SignalEvidence]:
+def signals(
+    devices: Iterable[Device], boards: Mapping[str, Board], threshold: int
+) -> Iterator[SignalEvidence]:
     """The evidence of the signals that matter to people, device by device."""
     for device in devices:
         host = boards.get(device.device, Board()).host
         for reading in (*device.readings, *(host if device.sharing is Sharing.SHARE else ())):
-            if reading.metric.role in {Role.ACTIVITY, Role.HOST, Role.MEMORY, Role.KERNEL, Role.POWER}:
-                yield _signal(device, reading)
+            if reading.metric.role in EVIDENT_ROLES:
+                yield _signal(device, reading, threshold)
 
 
-def _signal(device: Device, reading: Reading) -> SignalEvidence:
+def _signal(device: Device, reading: Reading, threshold: int) -> SignalEvidence:
+    is_kernel = reading.metric.role is Role.KERNEL
     return SignalEvidence(
         name=reading.metric.signal,
         source=reading.source,
         metric=reading.metric.name,
         device=device.name,
         unit=reading.metric.unit,
-        maximum=reading.last if reading.metric.role is Role.KERNEL else reading.maximum,
+        maximum=reading.last if is_kernel else reading.maximum,
         average=reading.average,
         coverage=reading.coverage,
         samples=min(reading.samples, reading.expected),
@@ -160,4 +205,6 @@ def _signal(device: Device, reading: Reading) -> SignalEvidence:
         discarded=reading.discarded,
         last_sample=reading.last_sample,
         interval=reading.interval,
+        last_active=reading.ran_at if is_kernel else reading.above.get(threshold),
+        query=reading.query,
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from policy.terms import Statistic, Terms
+from policy.terms import Reference, Statistic, Terms
 from policy.verdicts import REASONS, Reason, VerdictKind
 from reaper import findings, holdings
 from reaper.criteria import JudgeSettings
@@ -96,6 +96,10 @@ class _Case:
         self.at = at
         self.settings = settings
         self.devices = tuple(holdings.devices(pod, signals, settings.sources))
+        if terms.of is Reference.GIVEN:
+            self.devices = tuple(holdings.of_given(pod, device) for device in self.devices)
+        self.untouched = () if self.devices else signals.allocated.get((pod.namespace, pod.name), ())
+        """The shares that were given to the pod, if no series tells that it has ever used one."""
         self.activity = [reading for device in self.devices for reading in device.of(Role.ACTIVITY)]
         self.seen = {device.name for device in self.devices if holdings.proves(device.of(Role.ACTIVITY))}
         """The devices with a signal that could prove idleness."""
@@ -114,7 +118,7 @@ class _Case:
             return Verdict(worst.kind, worst.reason, None, False, evidence, worst.sentence)
         return Verdict(
             VerdictKind.IDLE,
-            Reason.BELOW_THRESHOLD,
+            Reason.NEVER_TOUCHED if self.untouched else Reason.BELOW_THRESHOLD,
             self._idle_since(),
             any(
                 (held := holdings.held(device)) is not None and held >= self.settings.parked_bytes
@@ -127,8 +131,8 @@ class _Case:
     def _of_pod(self) -> Iterator[Finding]:
         """What the pod as a whole lacks."""
         seen, asked = len(self.seen), self.pod.devices.devices
-        if not seen and (self.pod.namespace, self.pod.name) in self.signals.allocated:
-            yield unknown(Reason.NEVER_TOUCHED, "devices were allocated, and no process has used them")
+        if self.untouched:
+            yield from self._of_untouched()
         elif not seen:
             lacking = (
                 "no metric tells whether its devices compute" if self.devices else "no metrics name this pod"
@@ -136,6 +140,26 @@ class _Case:
             yield unknown(Reason.NO_SERIES, lacking)
         elif seen != asked:
             yield unknown(Reason.PARTIAL_DEVICES, f"{seen} of {asked} devices were seen")
+
+    def _of_untouched(self) -> Iterator[Finding]:
+        """A share that nobody used is idle only if the policy says so, and all would have shown its use.
+
+        The allocation covers the window, and so does the monitor of the card, which shows the card at rest.
+        """
+        if not self.terms.never_touched:
+            yield unknown(Reason.NEVER_TOUCHED, "devices were allocated, and no process has used them")
+            return
+        given, asked = len({device.name for device in self.untouched}), self.pod.devices.devices
+        if given != asked:
+            yield unknown(Reason.PARTIAL_DEVICES, f"{given} of {asked} devices were allocated")
+        for device in self.untouched:
+            board = self.signals.boards.get(device.device, Board())
+            for reading in device.of(Role.ALLOCATED):
+                lacking = findings.quality(device.name, reading, self.at, self.settings)
+                if lacking is not None:
+                    yield lacking
+            yield from self._of_card(device, board)
+            yield from findings.vetoes(device.device, board)
 
     def _of_device(self, device: Device) -> Iterator[Finding]:
         """What speaks against calling one device idle."""
@@ -231,23 +255,23 @@ class _Case:
     def _idle_since(self) -> datetime:
         """The start of the idle stretch: before the window as far as all signals reach, else the window's."""
         start = self.at - timedelta(seconds=self.signals.seconds)
-        if self.terms.statistic is Statistic.AVERAGE:
+        if self.terms.statistic is Statistic.AVERAGE or self.untouched:
             return start
         cards = (self.signals.boards.get(device.device, Board()) for device in self.devices)
         since: list[datetime | None] = [
             holdings.calm_since(reading, self.terms.utilization)
             for reading in (*self.activity, *(reading for card in cards for reading in card.host))
         ]
-        since += [findings.ran_at(reading) for device in self.devices for reading in device.of(Role.KERNEL)]
+        since += [reading.ran_at for device in self.devices for reading in device.of(Role.KERNEL)]
         known = [time for time in since if time is not None]
         if len(known) < len(since) or not known or self.pod.containers_started is None:
             return start
         return min(start, max(*known, self.pod.containers_started))
 
     def _evidence(self, found: Sequence[Finding], idle: int) -> Evidence:
-        activity = self.activity
+        activity = self.activity or [one for device in self.untouched for one in device.readings]
         worst = min(activity, key=lambda one: one.coverage or 0.0, default=None)
-        maxima = [reading.maximum for reading in activity if reading.maximum is not None]
+        maxima = [reading.maximum for reading in self.activity if reading.maximum is not None]
         held = [value for device in self.devices if (value := holdings.held(device)) is not None]
         return Evidence(
             window=self.signals.seconds,
@@ -261,11 +285,15 @@ class _Case:
             expected_samples=worst.expected if worst else 0,
             memory=round(max(held)) if held else None,
             vetoes=tuple(dict.fromkeys(one.sentence for one in found if one.kind is VerdictKind.UNKNOWN)),
-            signals=tuple(holdings.signals(self.devices, self.signals.boards)),
+            signals=tuple(
+                holdings.signals(self.devices or self.untouched, self.signals.boards, self.terms.utilization)
+            ),
         )
 
     def _sentence(self, evidence: Evidence) -> str:
         counted = f"{evidence.samples} of {evidence.expected_samples} samples"
+        if self.untouched:
+            return f"allocated in {counted}, and no process has used it"
         if self.terms.statistic is Statistic.AVERAGE:
             mean = max((reading.average or 0.0 for reading in self.activity), default=0.0)
             return f"average {mean:.3g} % of {counted}, below {self.terms.utilization} %"

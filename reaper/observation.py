@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from policy.defaults import UTILIZATION_PERCENT
+from policy.terms import Statistic, Terms
 from policy.verdicts import Reason
 from reaper import queries
 from reaper.answers import Asked, Key, Table, intervals, table_of
@@ -19,13 +20,11 @@ from reaper.intervals import DETECT_SECONDS
 from reaper.prometheus import PrometheusError, PrometheusPort, Sample
 from reaper.queries import Series
 from reaper.signals import Signals
-from reaper.sources import CLASHING, Role
+from reaper.sources import CLASHING, PROVING_ROLES, Role
 
-RANGED = frozenset({Role.ACTIVITY, Role.HOST, Role.MEMORY})
+RANGED = frozenset({Role.ACTIVITY, Role.HOST, Role.MEMORY, Role.ALLOCATED})
 """Roles whose samples are counted over the window."""
-CURRENT = frozenset(
-    {Role.KERNEL, Role.MEMORY, Role.FREE, Role.LIMIT, Role.HOLDER, Role.ALLOCATED, Role.PROCESS}
-)
+CURRENT = frozenset({Role.KERNEL, Role.MEMORY, Role.FREE, Role.LIMIT, Role.HOLDER, Role.PROCESS})
 """Roles whose last value is asked for."""
 MAXIMAL = frozenset({Role.FAULT_CODE, Role.POWER, Role.PROCESS, Role.NAME})
 """Further roles whose maximum over the window is asked for."""
@@ -63,15 +62,19 @@ async def observe(
     at: datetime,
     settings: JudgeSettings,
     thresholds: Collection[int] = (UTILIZATION_PERCENT,),
+    averaged: Collection[int] | None = None,
 ) -> Observation:
     """Observes all devices over windows, in seconds, that end at `at`; never raises for Prometheus' trouble.
 
-    For `thresholds` (percent) the start of idle stretches is looked for beyond the windows.
+    For `thresholds` (percent) the start of idle stretches is looked for beyond the windows. Averages are
+    asked for over the windows `averaged`, or over all; they cost as much as all that is asked besides.
     """
-    observer = _Observer(prometheus, at, settings, tuple(sorted(set(thresholds))))
+    few = few_windows(windows, settings.windows)
+    means = set(few) if averaged is None else {min(one for one in few if one >= long) for long in averaged}
+    observer = _Observer(prometheus, at, settings, tuple(sorted(set(thresholds))), means)
     try:
         async with asyncio.timeout(settings.limit_seconds):
-            return await observer.observe(few_windows(windows, settings.windows))
+            return await observer.observe(few)
     except PrometheusError as error:
         return Observation(at, False, error.reason, (str(error),))
     except (ValueError, OverflowError) as error:
@@ -80,6 +83,20 @@ async def observe(
     except TimeoutError:
         text = f"the queries took longer than {settings.limit_seconds:.0f} s together"
         return Observation(at, False, Reason.PROMETHEUS_UNAVAILABLE, (text,))
+
+
+async def observe_terms(
+    prometheus: PrometheusPort, terms: Collection[Terms], at: datetime, settings: JudgeSettings
+) -> Observation:
+    """Observes the windows and thresholds of some terms, with averages only where terms look at them."""
+    return await observe(
+        prometheus,
+        {one.after.seconds for one in terms},
+        at,
+        settings,
+        thresholds={one.utilization for one in terms},
+        averaged={one.after.seconds for one in terms if one.statistic is Statistic.AVERAGE},
+    )
 
 
 def few_windows(windows: Collection[int], most: int) -> list[int]:
@@ -98,9 +115,15 @@ class _Observer:
     """One observation in the making: which series exist, how often they are scraped, then their values."""
 
     def __init__(
-        self, prometheus: PrometheusPort, at: datetime, settings: JudgeSettings, thresholds: tuple[int, ...]
+        self,
+        prometheus: PrometheusPort,
+        at: datetime,
+        settings: JudgeSettings,
+        thresholds: tuple[int, ...],
+        averaged: Collection[int],
     ) -> None:
         self._thresholds = thresholds
+        self._averaged = averaged
         self._prometheus = prometheus
         self._at = at
         self._settings = settings
@@ -185,6 +208,8 @@ class _Observer:
             for window in windows:
                 if role in RANGED | MAXIMAL:
                     yield (series, Asked.MAXIMUM, window), queries.maximum(series, window)
+                if role is Role.LAST_FAULT:
+                    yield (series, Asked.MAXIMUM, window), queries.fresh_code(series, window)
                 if role is Role.FAULT_COUNT:
                     yield (series, Asked.MOVED, window), queries.movement(series, window)
                 if role is Role.ENERGY:
@@ -197,7 +222,7 @@ class _Observer:
                     if reach > 2 * step:
                         near = queries.valid_count(series, window, step, 2 * step)
                         yield (series, Asked.VALID_NEAR, window), near
-                    if role is not Role.MEMORY:
+                    if role in PROVING_ROLES and window in self._averaged:
                         yield (series, Asked.AVERAGE, window), queries.average(series, window, step, reach)
 
     def _closer_questions(

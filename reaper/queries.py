@@ -180,6 +180,17 @@ def discarded_count(series: Series, window: int, step: float) -> str:
     return f"count_over_time(({series.largest(inner)})[{span(window)}:{span(step)}])"
 
 
+def fresh_code(series: Series, window: int) -> str:
+    """The largest code of the window; nothing for a code that was there before it and has not changed since.
+
+    What began within the window with a code, or went through any other value, may be new.
+    """
+    most = maximum(series, window)
+    least = f"min by ({series.by}) (min_over_time({series.selector}[{span(window)}]))"
+    before = series.largest(f"{series.selector} offset {span(window)}")
+    return f"{most} unless ({most} == {least} == {before})"
+
+
 def movement(series: Series, window: int) -> str:
     """By how much a counter moved."""
     return series.largest(

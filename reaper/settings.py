@@ -55,9 +55,7 @@ def _checked_sources(rows: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], 
 
 TextMap = Annotated[dict[str, str], BeforeValidator(_parsed)]
 NumberMap = Annotated[dict[str, float], BeforeValidator(_parsed)]
-SourceRows = Annotated[
-    tuple[dict[str, Any], ...], BeforeValidator(_parsed), AfterValidator(_checked_sources)
-]
+SourceRows = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_parsed), AfterValidator(_checked_sources)]
 ENV_PREFIX = "GPU_TENURE_REAPER_"
 _JUDGE = JudgeSettings()
 

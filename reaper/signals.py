@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 import msgspec
@@ -32,6 +32,7 @@ class Reading(Struct, frozen=True):
         above: When the value was last at or above a threshold in percent, by threshold: None if never,
             absent if that was not asked for.
         seen_since: Since when there is data without a gap, as far as it was looked for.
+        query: PromQL that shows the maximum for all devices; empty where it was not asked for.
     """
 
     metric: Metric
@@ -46,11 +47,19 @@ class Reading(Struct, frozen=True):
     last: float | None = None
     above: Mapping[int, datetime | None] = msgspec.field(default_factory=dict)
     seen_since: datetime | None = None
+    query: str = ""
 
     @property
     def coverage(self) -> float | None:
         """The share of the steps with a sample that can be true, 0 to 1; None where it cannot be told."""
         return min(1.0, self.samples / self.expected) if self.expected else None
+
+    @property
+    def ran_at(self) -> datetime | None:
+        """When the last kernel ran, by a last-kernel reading; None if it does not tell."""
+        if self.last is None or self.last_sample is None:
+            return None
+        return self.last_sample - timedelta(seconds=self.last)
 
 
 class Device(Struct, frozen=True):
@@ -94,7 +103,7 @@ class Board(Struct, frozen=True):
     """What is known of a physical device, whoever uses it.
 
     Attributes:
-        fault_code: The largest Xid in the window.
+        fault_code: The largest Xid or other code of a fault in the window; 0 if all are older.
         faults: By how much uncorrectable memory errors rose in the window.
         moved: The least that the energy counter moved in any part of the window; None without a counter.
         host: The activity of the whole card.
@@ -124,13 +133,13 @@ class Signals(Struct, frozen=True, dict=True):
         seconds: The window.
         pods: Devices by pod.
         boards: Physical devices by name.
-        allocated: Pods to which a share was given out, used or not.
+        allocated: The shares that were given out, used or not, by pod.
     """
 
     seconds: int
     pods: Mapping[PodKey, tuple[Device, ...]] = msgspec.field(default_factory=dict)
     boards: Mapping[str, Board] = msgspec.field(default_factory=dict)
-    allocated: frozenset[PodKey] = frozenset()
+    allocated: Mapping[PodKey, tuple[Device, ...]] = msgspec.field(default_factory=dict)
 
     @cached_property
     def users(self) -> Mapping[str, frozenset[PodKey]]:

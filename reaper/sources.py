@@ -18,7 +18,8 @@ class Role(StrEnum):
 
     ACTIVITY is compared with the threshold and must agree. HOST is the activity of the physical card, whoever
     causes it. KERNEL is seconds since the last kernel. MEMORY, FREE and LIMIT are about device memory.
-    FAULT_CODE (non-zero), FAULT_COUNT (moved), ENERGY (stood still) and POWER (above rest) only veto.
+    FAULT_CODE (non-zero), LAST_FAULT (a code that stays until a reset: not the same for the whole window),
+    FAULT_COUNT (moved), ENERGY (stood still) and POWER (above rest) only veto.
     HOLDER tells which pod holds which device, whatever its value. ALLOCATED tells that a share was given out,
     PROCESS (above 0) that a process uses it. NAME tells which device is meant where others lack its name.
     """
@@ -30,6 +31,7 @@ class Role(StrEnum):
     FREE = "free"
     LIMIT = "limit"
     FAULT_CODE = "fault-code"
+    LAST_FAULT = "last-fault"
     FAULT_COUNT = "fault-count"
     ENERGY = "energy"
     POWER = "power"
@@ -39,7 +41,9 @@ class Role(StrEnum):
     NAME = "name"
 
 
-BOARD_ROLES: Final = frozenset({Role.HOST, Role.FAULT_CODE, Role.FAULT_COUNT, Role.ENERGY, Role.POWER})
+BOARD_ROLES: Final = frozenset(
+    {Role.HOST, Role.FAULT_CODE, Role.LAST_FAULT, Role.FAULT_COUNT, Role.ENERGY, Role.POWER}
+)
 """Roles of metrics that describe the physical device only."""
 
 PROVING_ROLES: Final = frozenset({Role.ACTIVITY, Role.HOST})

@@ -24,7 +24,7 @@ from reaper.jobs import MARKED_JOBS, gpu_job
 from reaper.judge import judge
 from reaper.late_deadline_api import KubeLateDeadlines
 from reaper.metrics import DATA_AGE
-from reaper.observation import Observation, observe
+from reaper.observation import Observation, observe_terms
 from reaper.owners import OwnerResolver
 from reaper.pause import Pause, read_pause
 from reaper.pods import GpuPod, gpu_pod
@@ -155,9 +155,7 @@ class World:
 
     async def observe(self, terms: Collection[Terms], at: datetime) -> Observation:
         """Asks Prometheus for the windows and thresholds of these terms."""
-        windows = {one.after.seconds for one in terms}
-        thresholds = {one.utilization for one in terms}
-        found = await observe(self.prometheus, windows, at, self._judging, thresholds)
+        found = await observe_terms(self.prometheus, terms, at, self._judging)
         theirs, tolerance = self.prometheus.answered_at, self._settings.clock_tolerance
         wrong = disagreement("Prometheus", theirs, self._clock.now(), tolerance)
         return Observation(at, False, Reason.CLOCKS_DIFFER, (wrong,)) if wrong and found.complete else found

@@ -150,6 +150,8 @@ def test_json(url: str, kind: str) -> None:
         "memory": None,
         "grace": "30m",
         "warmUp": "30m",
+        "of": "card",
+        "neverTouched": False,
     }
     assert found["busy"]["idleSince"] is None
     assert (found["plain"]["terms"]["assumed"], found["plain"]["terms"]["after"]) == (True, "2h")

@@ -39,6 +39,8 @@ FULL: dict[str, Any] = {
         "memory": "5%",
         "grace": "0s",
         "warmUp": "0s",
+        "of": "given",
+        "neverTouched": True,
     },
     "deadline": {"default": "7d", "max": "14d", "jobs": "pod"},
     "classes": {
@@ -92,6 +94,8 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "an empty duration": ({"idle": {"after": ""}}, "spec.idle.after", DURATION),
     "a duration in rising order": ({"idle": {"after": "30m2h"}}, "spec.idle.after", DURATION),
     "a unit twice": ({"idle": {"grace": "1h1h"}}, "spec.idle.grace", DURATION),
+    "utilization of something else": ({"idle": {"of": "slice"}}, "spec.idle.of", '"card", "given"'),
+    "a text for a choice": ({"idle": {"neverTouched": "yes"}}, "spec.idle.neverTouched", "boolean"),
     "a fraction of an hour": ({"idle": {"warmUp": "1.5h"}}, "spec.idle.warmUp", DURATION),
     "a duration of another language": ({"idle": {"after": "2 hours"}}, "spec.idle.after", DURATION),
     "no time at all": ({"idle": {"after": "0s"}}, "spec.idle.after", "must be longer than 0s"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from policy.durations import Duration, duration_of
 from policy.gpupolicy import GPUPolicy, parse_policy
 from policy.memory import MemoryLimit, parse_memory
-from policy.terms import Action, Statistic, Terms
+from policy.terms import Action, Reference, Statistic, Terms
 
 
 def durations(lowest: int = 0) -> st.SearchStrategy[Duration]:
@@ -62,6 +62,8 @@ def _idle_blocks() -> st.SearchStrategy[dict[str, Any]]:
             "memory": memories().map(str),
             "grace": durations().map(str),
             "warmUp": durations().map(str),
+            "of": st.sampled_from([reference.value for reference in Reference]),
+            "neverTouched": st.booleans(),
         },
     )
 

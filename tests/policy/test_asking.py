@@ -10,7 +10,7 @@ from policy.asking import CLASS_ROWS, admitted_terms, parse_asked, policy_terms
 from policy.classes import PodClass
 from policy.gpupolicy import BUILT_IN, GPUPolicy, parse_policy
 from policy.keys import SEED_EVICTION_POLICY, Annotation, Label
-from policy.terms import Action, Terms, terms_to_labels
+from policy.terms import Action, Reference, Terms, terms_to_labels
 from tests.policy.strategies import label_wishes, policies
 
 
@@ -63,6 +63,17 @@ def test_policy_terms(spec: dict[str, Any], pod_class: PodClass, action: str, af
     """Per field: the class's block over `idle` over the class's row."""
     terms = policy_terms(policy(**spec), pod_class)
     assert (terms.action, str(terms.after)) == (action, after)
+
+
+def test_a_class_may_take_back_what_the_policy_chose() -> None:
+    """False counts where it is written, and is not the same as nothing."""
+    chosen = policy(
+        idle={"neverTouched": True, "of": "given"},
+        classes={"serving": {"idle": {"neverTouched": False, "of": "card"}}},
+    )
+    serving, batch = (policy_terms(chosen, one) for one in (PodClass.SERVING, PodClass.BATCH))
+    assert (serving.never_touched, serving.of) == (False, Reference.CARD)
+    assert (batch.never_touched, batch.of) == (True, Reference.GIVEN)
 
 
 @pytest.mark.parametrize("pod_class", PodClass)

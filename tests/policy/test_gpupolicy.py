@@ -12,7 +12,7 @@ from policy.classes import PodClass
 from policy.errors import FieldError, InvalidError
 from policy.gpupolicy import BUILT_IN, parse_policy
 from policy.spec import ActWindow, Exemption, JobDeadlines, Operator
-from policy.terms import Action, Statistic
+from policy.terms import Action, Reference, Statistic
 
 FULL: dict[str, Any] = {
     "apiVersion": "gpu-tenure.io/v1alpha1",
@@ -29,7 +29,7 @@ FULL: dict[str, Any] = {
         },
         "idle": {
             "action": "evict", "after": "1h", "utilization": 10, "statistic": "average", "memory": "500Mi",
-            "grace": "10m", "warmUp": "5m",
+            "grace": "10m", "warmUp": "5m", "of": "given", "neverTouched": True,
         },
         "deadline": {"default": "1d", "max": "2d", "jobs": "pod"},
         "classes": {
@@ -83,6 +83,7 @@ def test_a_full_policy_is_read_whole() -> None:
         Statistic.AVERAGE,
     )
     assert str(policy.idle.after) == "1h"
+    assert (policy.idle.of, policy.idle.never_touched) == (Reference.GIVEN, True)
     assert policy.classes.creators == ("system:serviceaccount:jupyter:hub",)
     assert str(policy.classes.interactive.after) == "3h"
     assert policy.classes.batch.memory is not None
@@ -181,6 +182,15 @@ def test_deadline_blocks(deadline: Any, batch: Any, expected: tuple[str, str, st
         ),
         pytest.param({"idle": {"memory": "0%"}}, "spec.idle.memory", "quantity", id="a memory of nothing"),
         pytest.param({"idle": {"memory": []}}, "spec.idle.memory", "quantity", id="a list for memory"),
+        pytest.param(
+            {"idle": {"of": "slice"}}, "spec.idle.of", "must be one of card, given", id="of a slice"
+        ),
+        pytest.param(
+            {"idle": {"neverTouched": "yes"}},
+            "spec.idle.neverTouched",
+            "true or false",
+            id="a text for a choice",
+        ),
         pytest.param({"idle": {"warmUp": "x"}}, "spec.idle.warmUp", "duration", id="a malformed warm-up"),
         pytest.param(
             {"deadline": {"default": "3d", "max": "2d"}},

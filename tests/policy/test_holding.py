@@ -17,7 +17,7 @@ from policy.memory import parse_memory
 from policy.objects import Namespace, Pod
 from policy.profile import Profile
 from policy.selection import PolicySet
-from policy.terms import Action, Statistic, Terms, read_labels, terms_to_labels
+from policy.terms import Action, Reference, Statistic, Terms, read_labels, terms_to_labels
 from policy.verdicts import Reason
 from tests.policy.strategies import label_wishes, policies
 
@@ -128,6 +128,14 @@ def test_the_milder_of_label_and_today_holds(
     held = holding({label: value}, spec={"idle": idle})
     assert spelled(held.terms, field) == expected
     assert held.observed is None
+
+
+def test_what_has_no_label_is_todays() -> None:
+    """What utilization is of, and whether never touched is idle, are the policy's own at any time."""
+    held = holding({}, spec={"idle": {"of": "given", "neverTouched": True}})
+    assert (held.terms.of, held.terms.never_touched) == (Reference.GIVEN, True)
+    held = holding({})
+    assert (held.terms.of, held.terms.never_touched) == (Reference.CARD, False)
 
 
 @pytest.mark.parametrize(

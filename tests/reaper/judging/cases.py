@@ -55,7 +55,8 @@ class Case:
     @property
     def kind(self) -> VerdictKind:
         """The verdict that goes with the reason."""
-        if self.reason is Reason.BELOW_THRESHOLD:
+        untouched = self.reason is Reason.NEVER_TOUCHED and self.terms.never_touched
+        if untouched or self.reason is Reason.BELOW_THRESHOLD:
             return VerdictKind.IDLE
         busy = {Reason.ABOVE_THRESHOLD, Reason.RECENT_KERNEL, Reason.MEMORY_HELD}
         return VerdictKind.ACTIVE if self.reason in busy else VerdictKind.UNKNOWN

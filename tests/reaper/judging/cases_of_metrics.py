@@ -61,7 +61,8 @@ def of_dcgm_1x() -> Iterator[Case]:
             "little memory is not": ({"dcgm_fb_used": steady(10.0), **memory}, IDLE_STILL),
             "power is no activity": ({"dcgm_power_usage": steady(90.0)}, IDLE_STILL),
             "energy that stands still": ({"dcgm_total_energy_consumption": steady(5e9)}, FROZEN),
-            "an Xid": ({"dcgm_xid_errors": steady(79.0)}, FAULT),
+            "an old Xid": ({"dcgm_xid_errors": steady(79.0)}, IDLE_STILL),
+            "a new Xid": ({"dcgm_xid_errors": lambda ago: 79.0 if ago < 900 else 0.0}, FAULT),
             "a new double-bit error": ({"dcgm_ecc_dbe_volatile_total": RISING}, FAULT),
         },
     )

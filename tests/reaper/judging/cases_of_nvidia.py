@@ -9,6 +9,7 @@ from policy.verdicts import Reason
 from tests.reaper.judging.cases import SMALL_MEMORY, Case, once
 from tests.reaper.judging.past import (
     BUSY,
+    HOUR,
     IDLE,
     LEGACY,
     NEW,
@@ -73,10 +74,11 @@ def host(name: str, pod: str, value: Value, **more: str) -> Line:
     return Line(name, {"job": "hami", NEW.uuid: f"GPU-{pod}", "node": "node-a", **more}, value)
 
 
-def allocation(pod: str) -> Line:
-    """What HAMi's scheduler says of a pod's share."""
+def allocation(pod: str, since: float = 1.3 * HOUR) -> Line:
+    """What HAMi's scheduler says of a pod's share, that was given out so many seconds before NOW."""
     labels = scraped("hami-scheduler", {"namespace": "team", "pod": pod}, node="node-a", container_index="0")
-    return Line("hami_vgpu_memory_allocated_bytes", {**labels, "device_uuid": f"GPU-{pod}"}, steady(8 * GIB))
+    named = {**labels, "device_uuid": f"GPU-{pod}"}
+    return Line("hami_vgpu_memory_allocated_bytes", named, steady(8 * GIB), since=since)
 
 
 def vgpu(pod: str, card: Value | None, used: float = 0.3) -> list[Line]:

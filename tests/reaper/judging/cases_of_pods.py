@@ -231,7 +231,7 @@ def of_hami_cards() -> Iterator[Case]:
     )
     lines = [line for line in hami("hami-xid") if "host" in line.name] + hami("hami-xid", host=None)
     fault = {"UUID": "GPU-hami-xid", "job": "dcgm"}
-    lines.append(Line("DCGM_FI_DEV_XID_ERRORS", fault, steady(79.0)))
+    lines.append(Line("DCGM_FI_DEV_XID_ERRORS", fault, lambda ago: 79.0 if ago < 900 else 0.0))
     yield Case(
         "HAMi: the card reported an Xid", gpu("hami-xid", devices=COMPANIONS), lines, Reason.DEVICE_FAULT
     )

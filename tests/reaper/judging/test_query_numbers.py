@@ -18,7 +18,7 @@ from reaper.sources import Role, Source
 from tests.reaper.judging.past import HOUR, NOW
 
 PAGE = Path(__file__).parents[3] / "docs" / "sources.md"
-ROW = re.compile(r"^\| `([a-z0-9.-]+)` \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([a-z0-9.-]+)` \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
 BY = re.compile(r"max by \(([^)]*)\)")
 OTHER_PREFIX = "amd_"
 ANSWERS = (
@@ -57,10 +57,16 @@ class Counting:
         return [Sample({"__name__": name, **labels}, 1.0) for name in names]
 
 
-async def asked(source: Source, windows: Sequence[int], thresholds: Sequence[int], pods: int = 1) -> int:
+async def asked(
+    source: Source,
+    windows: Sequence[int],
+    thresholds: Sequence[int],
+    pods: int = 1,
+    averaged: Sequence[int] = (),
+) -> int:
     """The number of queries of one observation."""
     counting = Counting(source, pods)
-    found = await observe(counting, windows, NOW, JudgeSettings(sources=(source,)), thresholds)
+    found = await observe(counting, windows, NOW, JudgeSettings(sources=(source,)), thresholds, averaged)
     assert found.complete, found.problems
     assert found.metrics
     return counting.number
@@ -68,12 +74,13 @@ async def asked(source: Source, windows: Sequence[int], thresholds: Sequence[int
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 async def test_the_numbers_are_those_of_the_documentation(source: Source) -> None:
-    """Fixed, per window and per threshold; the same for a hundred pods as for one."""
+    """Fixed, per window, for its averages, and per threshold; the same for a hundred pods as for one."""
     documented = {name: tuple(map(int, numbers)) for name, *numbers in ROW.findall(PAGE.read_text())}
     one = await asked(source, [HOUR], [5])
     window = await asked(source, [HOUR, 1800], [5]) - one
     threshold = await asked(source, [HOUR], [5, 10]) - one
-    assert (one - window - threshold, window, threshold) == documented[source.name]
+    average = await asked(source, [HOUR], [5], averaged=[HOUR]) - one
+    assert (one - window - threshold, window, average, threshold) == documented[source.name]
     assert await asked(source, [HOUR, 1800, 900], [5]) == one + 2 * window
     assert await asked(source, [HOUR], [5], pods=100) == one
 
@@ -86,7 +93,11 @@ def test_every_source_has_a_row() -> None:
 def test_every_metric_is_documented() -> None:
     """By its name, in the row of its source, with its role and whether it proves idleness."""
     rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    told = {(cells[1].strip(" `"), cells[2].strip(" `")): cells for cells in rows if len(cells) == 7}
+    told = {
+        (cells[1].strip(" `"), cells[2].strip(" `")): cells
+        for cells in rows
+        if len(cells) == 7 and "`" in cells[2]
+    }
     metrics = {
         (source.name, metric.name): (metric.role, metric.principal)
         for source in SOURCES

@@ -18,6 +18,7 @@ from reaper.pods import GpuPod
 from reaper.prometheus import HttpPrometheus, PrometheusOptions
 from tests.reaper.judging import (
     cases,
+    cases_of_choices,
     cases_of_dcgm,
     cases_of_metrics,
     cases_of_nvidia,
@@ -51,6 +52,9 @@ def every_case() -> Iterator[Case]:
     yield from cases_of_vendors.of_ascend()
     yield from cases_of_vendors.of_cambricon()
     yield from cases_of_vendors.of_intel()
+    yield from cases_of_choices.of_never_touched()
+    yield from cases_of_choices.of_given_cores()
+    yield from cases_of_choices.of_last_faults()
     yield from cases_of_metrics.of_dcgm_1x()
     yield from cases_of_metrics.of_nvidia_smi()
     yield from cases_of_metrics.of_amd()

@@ -69,6 +69,13 @@ properties:
     {{- include "gpu-tenure.schema.duration" "From the warning to the action." | nindent 4 }}
   warmUp:
     {{- include "gpu-tenure.schema.duration" "For this long after a container's start nothing is judged." | nindent 4 }}
+  of:
+    type: string
+    enum: [card, given]
+    description: What utilization is a percentage of, the card (the default) or the cores of it that the pod was given. MIG instances always count by themselves.
+  neverTouched:
+    type: boolean
+    description: A share that was allocated for the whole window and the warm-up and never used counts as idle too; Unknown if left out.
 {{- end }}
 
 {{/* A deadline. Argument: the description. */}}
