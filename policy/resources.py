@@ -28,6 +28,9 @@ __all__ = [
 MEMORY_LIMIT: Final = 32_768
 """Names that a table remembers; users can send any number of them."""
 
+LONGEST_NAME: Final = 317
+"""Characters of a name that is valid: admission sees others too, as long as a request may be."""
+
 IMPLIED: Final = "gpu-tenure.io/implied-device"
 """Stands for a device that a scheduler gives to a container which names only its memory or cores."""
 
@@ -57,6 +60,8 @@ class ResourceTable:
             return self._known[name]
         except KeyError:
             found = self._look_up(name)
+            if len(name) > LONGEST_NAME:
+                return found
             if len(self._known) >= MEMORY_LIMIT:
                 self._known.clear()
             self._known[name] = found

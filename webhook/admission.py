@@ -79,7 +79,7 @@ def mutate_job(request: Request, world: World, settings: AdmissionSettings, memo
         requester=subject.requester(template_metadata, job.metadata),
     )
     key = (own, controller.standing, controller.reference is None, scene)
-    settled = memory.settled.get(key, (policy,), lambda: settle_job(own, controller, policy, scene))
+    settled = memory.settled.get(key, (policy,), lambda: settle_job(own, controller, policy, scene), own.size)
     fits = _fits(job.metadata.annotations, settled.growth) and _fits(
         template_metadata.annotations, settled.template_growth
     )

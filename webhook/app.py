@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 import structlog
 
-from policy.claims import ClaimTemplate
-from policy.objects import Namespace
 from policy.profile import Profile
-from policy.resourcequota import NO_QUOTAS, NamespaceQuotas, Room
-from policy.scheduling import PriorityClasses
-from policy.selection import PolicySet
+from policy.resourcequota import Room
 from runtime.clock import Clock, Sleep
 from webhook.admission import mutate
 from webhook.answers import Denied, encode_answer, try_again
+from webhook.aside import Aside
+from webhook.caches import Around, Known, NothingAround
 from webhook.clients import Clients
 from webhook.decision import OUTCOMES, Decision, Outcome
 from webhook.images import images_stage
@@ -25,80 +23,21 @@ from webhook.metrics import WebhookMetrics
 from webhook.reception import Limits, Reviewer
 from webhook.review import POD, Request, read_request
 from webhook.rights_stage import RightsPort, rights_stage
-from webhook.scene import AdmissionSettings, World, no_template
+from webhook.scene import AdmissionSettings, World
 from webhook.server import ReviewServer
 from webhook.stages import Stage
 from webhook.subject import Memory, claim_templates_of
 from webhook.tls import ServingCertificate
 from webhook.validation import terms_stage, validate
-from webhook.workload_validation import validate_workload
+from webhook.workload_validation import shapes_of, validate_workload
 
 MUTATE, VALIDATE = "/mutate", "/validate"
 RELOAD_SECONDS = 2.0
 STOP_SECONDS = 5.0
+LARGE_BYTES = 128 * 1024
+"""A review from this size on may take long to decide, and is decided beside all others."""
 
 log = structlog.get_logger(__name__)
-
-
-class Known(Protocol):
-    """What the webhook asks of the caches; runtime.catalog.Catalog has it."""
-
-    @property
-    def policies(self) -> PolicySet:
-        """All policies."""
-        ...
-
-    @property
-    def synced(self) -> bool:
-        """Whether policies and namespaces have been read."""
-        ...
-
-    def namespace(self, name: str) -> Namespace | None:
-        """A namespace, None if it is not known."""
-        ...
-
-    async def wait_namespace(self, name: str, timeout: float) -> Namespace | None:  # noqa: ASYNC109 - see runtime
-        """A namespace, waiting at most `timeout` seconds for it."""
-        ...
-
-
-class Around(Protocol):
-    """What else of the cluster counts; webhook.surroundings.Surroundings has it."""
-
-    @property
-    def priority_classes(self) -> PriorityClasses:
-        """All PriorityClasses."""
-        ...
-
-    def quotas(self, namespace: str) -> NamespaceQuotas:
-        """What the ResourceQuotas of a namespace mean."""
-        ...
-
-    def claim_template(self, namespace: str, name: str) -> ClaimTemplate | None:
-        """A ResourceClaimTemplate, None if it is not known."""
-        ...
-
-    async def wait_claims(self, namespace: str, names: Collection[str], timeout: float) -> bool:  # noqa: ASYNC109 - see runtime
-        """Waits for claim templates; returns whether all are known."""
-        ...
-
-
-class NothingAround:
-    """No ResourceQuotas, PriorityClasses or claim templates."""
-
-    priority_classes = PriorityClasses()
-
-    def quotas(self, namespace: str) -> NamespaceQuotas:  # noqa: ARG002 - there are none anywhere
-        """None in any namespace."""
-        return NO_QUOTAS
-
-    def claim_template(self, namespace: str, name: str) -> ClaimTemplate | None:
-        """None in any namespace."""
-        return no_template(namespace, name)
-
-    async def wait_claims(self, namespace: str, names: Collection[str], timeout: float) -> bool:  # noqa: ARG002, ASYNC109 - nothing comes
-        """Does not wait."""
-        return False
 
 
 QuotaRooms = Callable[[str, Mapping[str, str] | None], tuple[Room, ...]]
@@ -128,6 +67,7 @@ class Admission:
         self._clock = clock
         self._wait_seconds = namespace_wait_seconds
         self._memory = Memory()
+        self._aside = Aside()
         self._rights = rights
         self._quota_rooms: QuotaRooms | None = None
         self._stages: Sequence[Stage] = (
@@ -152,24 +92,28 @@ class Admission:
         """Answers a review of the mutating path: at once, unless the caches may learn more in a moment."""
         begun = self._clock.monotonic()
         request = read_request(body)
+        if len(body) >= LARGE_BYTES:
+            return self._mutate_later(request, None, begun)
         decision = self._mutate(request)
         if decision.outcome in WORTH_WAITING:
             return self._mutate_later(request, decision, begun)
         return self._answer(MUTATE, request, decision, begun)
 
-    async def _mutate_later(self, request: Request, decision: Decision, begun: float) -> bytes:
-        """Decides once more about what was decided too early."""
+    async def _mutate_later(self, request: Request, decision: Decision | None, begun: float) -> bytes:
+        """Decides about what is large, and once more about what was decided too early."""
+        decision = decision or await self._mutate_aside(request)
         if await self._learns_more(request, decision):
-            decision = self._mutate(request)
+            decision = await self._mutate_aside(request)
         return self._answer(MUTATE, request, decision, begun)
 
     async def _review_validating(self, body: bytes) -> bytes:
         """Answers a review of the validating path."""
         begun = self._clock.monotonic()
         request = read_request(body)
-        decision = await self._validate(request)
+        large = len(body) >= LARGE_BYTES
+        decision = await self._validate(request, large=large)
         if await self._learns_more(request, decision):
-            decision = await self._validate(request)
+            decision = await self._validate(request, large=large)
         if request.kind == POD:
             decision = self._unless_quotas(decision)
         return self._answer(VALIDATE, request, decision, begun)
@@ -178,12 +122,22 @@ class Admission:
         """Decides what a new object gets."""
         return mutate(request, self._world(request.namespace), self._settings, self._memory)
 
-    async def _validate(self, request: Request) -> Decision:
+    async def _mutate_aside(self, request: Request) -> Decision:
+        """The same while others are answered."""
+        world = self._world(request.namespace)
+        return await self._aside.run(partial(mutate, request, world, self._settings, self._memory))
+
+    async def _validate(self, request: Request, *, large: bool) -> Decision:
         """Decides whether a new object may be stored."""
         world = self._world(request.namespace)
         if request.kind == POD:
+            if large:
+                # What takes long is remembered by this, and then at hand.
+                await self._mutate_aside(request)
             return await validate(request, world, self._settings, self._memory, self._stages)
-        return await validate_workload(request, world, self._settings, self._memory, self._rights)
+        looking = partial(shapes_of, request, world, self._settings, self._memory)
+        shapes = await self._aside.run(looking) if large else looking()
+        return await validate_workload(request, shapes, self._settings, self._rights)
 
     async def _learns_more(self, request: Request, decision: Decision) -> bool:
         """Waits for what may be newer than the watches: worth a moment, but never more than that."""

@@ -8,26 +8,47 @@ from typing import Generic, TypeVar
 Result = TypeVar("Result")
 
 
+def _one() -> int:
+    """The size where only the number counts."""
+    return 1
+
+
 class Memo(Generic[Result]):
     """Results by key; where arguments cannot be hashed, they are compared by identity and kept alive.
 
-    When full it forgets everything: simpler than choosing, and one miss is cheap.
+    `limit` is the sum of the sizes of what is remembered, in whatever unit whoever asks gives them: anybody
+    may send objects as large as the API server takes. When full it forgets everything: simpler than choosing,
+    and one miss is cheap.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._size = 0
         self._results: dict[Hashable, tuple[tuple[object, ...], Result]] = {}
 
-    def get(self, key: Hashable, same: tuple[object, ...], compute: Callable[[], Result]) -> Result:
-        """The result for `key` and the very objects in `same`, computed if it is not remembered."""
+    def get(
+        self,
+        key: Hashable,
+        same: tuple[object, ...],
+        compute: Callable[[], Result],
+        measure: Callable[[], int] = _one,
+    ) -> Result:
+        """The result for `key` and the very objects in `same`, computed if it is not remembered.
+
+        `measure` gives the size of both; it is asked only then.
+        """
         # An id is unique only while its object lives, which the entry sees to.
         full_key = (key, *map(id, same))
         found = self._results.get(full_key)
         if found is not None:
             return found[1]
-        result = compute()
-        if len(self._results) >= self._limit:
+        result, size = compute(), measure()
+        if size > self._limit:
+            return result
+        if self._size + size > self._limit:
             self._results.clear()
+            self._size = 0
+        self._size += size
         self._results[full_key] = (same, result)
         return result
 

@@ -41,6 +41,8 @@ OWN_ANNOTATIONS: tuple[str, ...] = tuple(
 
 READ_ANNOTATIONS = (*OWN_ANNOTATIONS, SEED_EVICTION_POLICY)
 
+UNIT_CHARACTERS = 1024
+
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -53,6 +55,12 @@ class OwnMetadata(msgspec.Struct, frozen=True):
     labels: Pairs | None = None
     annotations: Pairs | None = None
     exists: bool = True
+
+    @property
+    def size(self) -> int:
+        """How much there is to remember: 1 for what people send."""
+        pairs = (*(self.labels or ()), *(self.annotations or ()))
+        return 1 + sum([len(value) for _, value in pairs]) // UNIT_CHARACTERS if pairs else 1
 
     def document(self) -> dict[str, Any]:
         """The same as a JSON document, to compare and to patch."""
@@ -77,6 +85,11 @@ class OwnPod(msgspec.Struct, frozen=True):
     requester: str | None = None
     scheduling: OwnScheduling | None = None
 
+    def size(self) -> int:
+        """How much there is to remember."""
+        scheduling = self.scheduling.size if self.scheduling is not None else 0
+        return self.metadata.size + scheduling // UNIT_CHARACTERS
+
 
 class OwnJob(msgspec.Struct, frozen=True):
     """The part of a Job that concerns us; deadlines in seconds, `requester` as for pods."""
@@ -87,6 +100,10 @@ class OwnJob(msgspec.Struct, frozen=True):
     template_deadline: int | None = None
     queued: bool = False
     requester: str | None = None
+
+    def size(self) -> int:
+        """How much there is to remember."""
+        return self.metadata.size + self.template.size - 1
 
 
 def own_pod(

@@ -29,6 +29,11 @@ class OwnScheduling(msgspec.Struct, frozen=True):
     node_selector: bytes = b""
     affinity: bytes = b""
 
+    @property
+    def size(self) -> int:
+        """How many bytes the last three are."""
+        return len(self.tolerations) + len(self.node_selector) + len(self.affinity)
+
     def document(self) -> dict[str, Any]:
         """The same in the shape of a pod's specification; of the affinity only that to nodes."""
         affinity = _read(self.affinity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -26,13 +27,15 @@ from webhook.settle import Settled, settle_pod
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 _REQUESTED_BY = str(Annotation.REQUESTED_BY)
+REMEMBERED_CHARACTERS = 4 * 1024 * 1024
+"""Of what devices are counted by, in all: one pod may have as many as the API server takes."""
 
 
 class Memory:
     """What one process remembers between requests; without effect on any answer."""
 
     def __init__(self) -> None:
-        self.devices: Memo[Devices] = Memo(1024)
+        self.devices: Memo[Devices] = Memo(REMEMBERED_CHARACTERS)
         self.selected: Memo[Selected] = Memo(16384)
         self.settled: Memo[Settled] = Memo(1024)
 
@@ -143,7 +146,7 @@ def settled_pod(subject: Subject, pod: Pod, decision: ClassDecision, memory: Mem
     )
     # Names and UIDs of controllers do not matter; with them hardly two pods would look alike.
     key = (own, decision.pod_class, decision.standing, decision.controller is None, decision.is_job, scene)
-    return memory.settled.get(key, (policy,), lambda: settle_pod(own, decision, policy, scene))
+    return memory.settled.get(key, (policy,), lambda: settle_pod(own, decision, policy, scene), own.size)
 
 
 def claimed_in(namespace: str, spec: PodSpec, world: World, settings: AdmissionSettings) -> Claimed:
@@ -179,7 +182,24 @@ def _devices(
         claimed,
         tuple([annotations.get(name) for name in KAI_READ]) if annotations else None,
     )
-    return memory.devices.get(key, (table,), lambda: devices_of(spec, annotations, table, claimed))
+    count = partial(devices_of, spec, annotations, table, claimed)
+    return memory.devices.get(key, (table,), count, partial(_size, spec))
+
+
+def _size(spec: PodSpec) -> int:
+    """How many characters there are to remember, roughly: an amount counts as at least 40."""
+    some = [spec.overhead]
+    if spec.resources is not None:
+        some += [spec.resources.limits, spec.resources.requests]
+    size = 100 * len(spec.resource_claims or ())
+    for container in (*(spec.init_containers or ()), *(spec.containers or ())):
+        size += 40 + len(container.name)
+        if container.resources is not None:
+            some += [container.resources.limits, container.resources.requests]
+    for amounts in some:
+        for name, amount in amounts.items() if amounts else ():
+            size += 40 + len(name) + (len(amount) if isinstance(amount, str) else 0)
+    return size
 
 
 def _resources(containers: tuple[Container, ...] | None) -> tuple[object, ...]:

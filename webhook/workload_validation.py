@@ -6,7 +6,7 @@ the workload, and nobody reads a controller's warnings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from policy.objects import PodSpec
 from policy.workloads import workload_kind
@@ -21,18 +21,24 @@ from webhook.scene import AdmissionSettings, World
 from webhook.stages import Finding, conclude
 from webhook.subject import Memory, Subject, annotations_of, find_subject
 
-Shape = tuple[PodSpec, Mapping[str, str] | None]
-"""The specification and the annotations of pods that a workload makes."""
+Shape = tuple[PodSpec, Subject | Outcome]
+"""The specification of pods that a workload makes, and what they are to admission."""
+
+
+def shapes_of(
+    request: Request, world: World, settings: AdmissionSettings, memory: Memory
+) -> tuple[Shape, ...]:
+    """The pods that a workload makes, one of each shape."""
+    return tuple(
+        (spec, find_subject(request, spec, world, settings, memory, annotations))
+        for spec, annotations in _pods_of(request)
+    )
 
 
 async def validate_workload(
-    request: Request, world: World, settings: AdmissionSettings, memory: Memory, rights: RightsPort
+    request: Request, found: Sequence[Shape], settings: AdmissionSettings, rights: RightsPort
 ) -> Decision:
-    """Decides about a created workload; one that makes no GPU pods is admitted as it is."""
-    found = [
-        (spec, find_subject(request, spec, world, settings, memory, annotations))
-        for spec, annotations in _shapes(request)
-    ]
+    """Decides about a created workload by its shapes; one that makes no GPU pods is admitted as it is."""
     asking = [(spec, subject) for spec, subject in found if isinstance(subject, Subject)]
     if not asking:
         outcomes = [outcome for _, outcome in found if isinstance(outcome, Outcome)]
@@ -53,8 +59,8 @@ async def validate_workload(
     )
 
 
-def _shapes(request: Request) -> Iterator[Shape]:
-    """The pods of the workload, one of each shape."""
+def _pods_of(request: Request) -> Iterator[tuple[PodSpec, Mapping[str, str] | None]]:
+    """The specifications and annotations of the workload's pods."""
     if request.kind == JOB:
         template = request.object.job().spec.template if request.object is not None else None
         if template is not None and template.spec is not None:

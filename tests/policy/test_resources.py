@@ -270,6 +270,15 @@ def test_lookups_are_remembered_within_bounds() -> None:
     assert len(table._known) <= MEMORY_LIMIT
 
 
+def test_names_without_end_are_not_remembered() -> None:
+    """Admission sees names before anybody has said how long they may be."""
+    table = parse_table(ROWS)
+    name = "example.com/npu-" + "1" * 1_000_000
+    assert table.known(name) is not None
+    assert table.known(name + "/") is None
+    assert not table._known
+
+
 def test_new_names_compile_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod may have twenty thousand names, and its review waits for all of them."""
     assert BUILT_IN_TABLE.known(f"{MIG}8g.80gb") is not None

@@ -19,7 +19,8 @@ from reaper.settings import ReaperSettings
 from runtime.clock import SystemClock
 from runtime.settings import load
 from webhook.admission import mutate
-from webhook.app import MUTATE, Admission, NothingAround
+from webhook.app import MUTATE, Admission
+from webhook.caches import NothingAround
 from webhook.decision import Decision, Outcome
 from webhook.metrics import WebhookMetrics
 from webhook.reception import reviewed

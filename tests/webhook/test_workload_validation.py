@@ -12,7 +12,7 @@ from webhook.answers import Allowed, Denied
 from webhook.decision import Decision, Outcome
 from webhook.review import UserInfo
 from webhook.rights import Right
-from webhook.workload_validation import validate_workload
+from webhook.workload_validation import shapes_of, validate_workload
 
 if TYPE_CHECKING:
     from tests.webhook.conftest import Door
@@ -85,7 +85,9 @@ def good(pod: MakePod, gpus: int = 1) -> Object:
 
 async def check(door: Door, obj: Object, given: Given) -> Decision:
     """Runs the validating path of workloads."""
-    return await validate_workload(door.request(obj), door.world(), door.settings(), door.memory, given)
+    request, settings = door.request(obj), door.settings()
+    shapes = shapes_of(request, door.world(), settings, door.memory)
+    return await validate_workload(request, shapes, settings, given)
 
 
 @pytest.mark.parametrize("kind", KINDS)
