@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from certs.settings import ENV_PREFIX, CertsSettings
+from cli.options import TextOutput
 from cli.running import identity_of, run_component
 from cli.setting_flags import FILE, give_flags, parameter
 
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The webhook's certificates: made, rotated without a lost request, and shown.")
 ENSURE_SECONDS = 300
-
-
-class Output(StrEnum):
-    """Forms of the answer."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @app.command()
@@ -68,7 +61,7 @@ def inspect(**given: object) -> None:
     """Show every certificate and caBundle with its end, and what is wrong: exit code 1 if anything is."""
     from rich.console import Console
 
-    output = given.pop("output") or Output.TEXT
+    output = given.pop("output") or TextOutput.TEXT
     settings, _ = _load(given)
     found: list[Inspection] = []
 
@@ -78,7 +71,7 @@ def inspect(**given: object) -> None:
         found.append(await look_once(client, settings, clock))
 
     _run(settings, look)
-    if output is Output.JSON:
+    if output is TextOutput.JSON:
         import msgspec
 
         typer.echo(msgspec.json.format(msgspec.json.encode(found[0])).decode())
@@ -133,7 +126,9 @@ def _run(
 
 
 OUTPUT = parameter(
-    "output", Annotated[Output | None, typer.Option("--output", help="Form of the answer.")], default=None
+    "output",
+    Annotated[TextOutput | None, typer.Option("--output", "-o", help="How to print.")],
+    default=None,
 )
 give_flags(watch, CertsSettings)
 give_flags(ensure, CertsSettings)

@@ -26,6 +26,13 @@ class Output(StrEnum):
     JSON = "json"
 
 
+class TextOutput(StrEnum):
+    """How a command prints that has more to say than a table."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 Form = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 PIPE_WIDTH = 160
 """The width of tables that go into a file or a pipe."""

@@ -6,21 +6,13 @@ import asyncio
 import importlib.metadata
 import platform
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from cli.options import Context, Kubeconfig
-
-
-class Output(StrEnum):
-    """Forms of the answer."""
-
-    TEXT = "text"
-    JSON = "json"
+from cli.options import Context, Kubeconfig, TextOutput
 
 
 class Versions(msgspec.Struct, frozen=True):
@@ -38,7 +30,7 @@ def version(
     client: Annotated[bool, typer.Option("--client", help="Ask no cluster.")] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    output: Annotated[Output, typer.Option(help="Form of the answer.")] = Output.TEXT,
+    output: Annotated[TextOutput, typer.Option("--output", "-o", help="How to print.")] = TextOutput.TEXT,
 ) -> None:
     """Say the versions of this program and of the cluster, and whether they go together.
 
@@ -49,7 +41,7 @@ def version(
     told = Versions(importlib.metadata.version("gpu-tenure"), platform.python_version())
     if not client:
         told = _with_server(told, kubeconfig, context)
-    if output is Output.JSON:
+    if output is TextOutput.JSON:
         typer.echo(msgspec.json.format(msgspec.json.encode(told)).decode())
     else:
         typer.echo(f"gpu-tenure {told.client} (Python {told.python})")

@@ -14,7 +14,11 @@ InstalledProfile = Annotated[
     Profile, Field(description="How far the installation goes", examples=["enforce"])
 ]
 Kubeconfig = Annotated[
-    Path | None, Field(description="Kubeconfig; otherwise KUBECONFIG or the pod's own account")
+    Path | None,
+    Field(
+        description="Kubeconfig; otherwise KUBECONFIG or the pod's own account",
+        examples=["/etc/gpu-tenure/kubeconfig"],
+    ),
 ]
 Context = Annotated[str | None, Field(description="Context of the kubeconfig", examples=["production"])]
 OpsHost = Annotated[
@@ -38,10 +42,14 @@ LogLevel = Annotated[
     Field(description="The least level that is logged", examples=["debug"]),
 ]
 LeaseNamespace = Annotated[
-    str, Field(description="Namespace of the Lease and of the pause switch", examples=["gpu-tenure-system"])
+    str,
+    Field(
+        description="Namespace of the Lease, and of the reaper's pause switch", examples=["gpu-tenure-system"]
+    ),
 ]
 Identity = Annotated[
-    str | None, Field(description="Name in the Lease; otherwise host name and a random part")
+    str | None,
+    Field(description="Name in the Lease; otherwise host name and a random part", examples=["rack-4"]),
 ]
 ExcludedNamespaces = Annotated[
     Names, Field(description="Namespaces left alone", examples=["kube-system,monitoring"])

@@ -52,11 +52,17 @@ class WebhookSettings(Settings):
 
     profile: InstalledProfile = Profile.OBSERVE
     tls_cert: Path | None = Field(
-        None, description="Serving certificate with its chain, PEM; read again when it changes"
+        None,
+        description="Serving certificate with its chain, PEM; read again when it changes",
+        examples=["/tls/tls.crt"],
     )
-    tls_key: Path | None = Field(None, description="Private key of the certificate, PEM")
+    tls_key: Path | None = Field(
+        None, description="Private key of the certificate, PEM", examples=["/tls/tls.key"]
+    )
     client_ca: Path | None = Field(
-        None, description="CAs whose client certificates may send reviews, PEM; otherwise anybody may"
+        None,
+        description="CAs whose client certificates may send reviews, PEM; otherwise anybody may",
+        examples=["/client-ca/ca.crt"],
     )
     client_names: Names = Field(
         (),
