@@ -32,6 +32,11 @@ SERVED_NOT_AFTER = Gauge(
     "gpu_tenure_certs_served_not_after_timestamp_seconds",
     "When the certificate ends that the webhook showed to the probe.",
 )
+CANARY_SUCCESS = Gauge(
+    "gpu_tenure_certs_canary_success",
+    "Whether the last GPU pod that was tried as a dry run got its terms (1 or 0).",
+)
+CANARY_SECONDS = Gauge("gpu_tenure_certs_canary_seconds", "How long the API server took over that pod.")
 
 
 def show(bundle: Bundle, trusts: tuple[Trust, ...]) -> None:

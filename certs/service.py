@@ -11,6 +11,7 @@ from collections.abc import Callable
 import structlog
 
 from certs import metrics
+from certs.canary import Canary
 from certs.configurations import Configurations, Trust
 from certs.keeper import Keeper, Rules, Situation
 from certs.probe import Probe, Target, dial, target_of
@@ -65,11 +66,22 @@ class Service:
         keeper = make_keeper(self._client, self._settings, self._clock, self.elector.is_leader)
         self._keeper = keeper
         try:
-            while True:
-                held = await self._round(keeper)
-                await asyncio.sleep(HELD_SECONDS if held else self._settings.interval)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._rounds(keeper))
+                if self._settings.canary_namespace:
+                    tasks.create_task(self._canary().run())
         finally:
             self._keeper = None
+
+    async def _rounds(self, keeper: Keeper) -> None:
+        while True:
+            held = await self._round(keeper)
+            await asyncio.sleep(HELD_SECONDS if held else self._settings.interval)
+
+    def _canary(self) -> Canary:
+        settings = self._settings
+        namespace, resource = settings.canary_namespace, settings.canary_resource
+        return Canary(self._client, namespace, resource, self._clock, asyncio.sleep)
 
     async def _round(self, keeper: Keeper) -> bool:
         """Does one round; what the API server refuses is said and tried again. Returns whether it held."""

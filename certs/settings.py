@@ -66,6 +66,12 @@ class CertsSettings(Settings):
         description="HOST:PORT that is dialled as the API server would; empty is the Service, none is off",
         examples=["127.0.0.1:8443"],
     )
+    canary_namespace: str = Field(
+        "",
+        description="Namespace in which a GPU pod is tried every minute, as a dry run; empty is off",
+        examples=["gpu-tenure-canary"],
+    )
+    canary_resource: str = Field("nvidia.com/gpu", description="What that pod asks for")
     kubeconfig: Kubeconfig = None
     context: Context = None
     ops_host: OpsHost = "0.0.0.0"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from cli.running import run_component
 from cli.setting_flags import FILE, give_flags
 from webhook.settings import ENV_PREFIX, WebhookSettings
+
+if TYPE_CHECKING:
+    from webhook.tls import ServingCertificate
 
 
 def webhook(**given: object) -> None:
@@ -33,7 +37,6 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
 
     from prometheus_client import REGISTRY
 
-    from policy.errors import FieldError, InvalidError
     from policy.profile import Profile
     from runtime.catalog import Catalog
     from runtime.clock import SystemClock
@@ -47,18 +50,12 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
     from webhook.quota_stage import build_quota_stage
     from webhook.rights import Rights
     from webhook.surroundings import Surroundings
-    from webhook.tls import ServingCertificate
 
     clock = SystemClock()
-    certificate = None
-    if settings.tls_cert is not None and settings.tls_key is not None:
-        try:
-            certificate = ServingCertificate(settings.tls_cert, settings.tls_key, settings.client_ca)
-        except OSError as error:
-            pair = f"{settings.tls_cert} and {settings.tls_key}"
-            msg = f"{pair} cannot be used: {error.strerror or error}"
-            raise InvalidError([FieldError("--tls-cert, --tls-key", msg)]) from error
+    certificate = _certificate(settings)
     metrics = WebhookMetrics(REGISTRY)
+    if certificate is not None:
+        metrics.serves(partial(getattr, certificate, "not_after"))
     async with await KubeClient.connect(settings.kubeconfig, settings.context) as client:
         catalog = Catalog(client, clock=clock)
         rights = Rights(client, clock, settings.rights(), metrics.right_checked)
@@ -93,6 +90,21 @@ async def run(settings: WebhookSettings, stop: asyncio.Event) -> int:
             serving = process.serve(settings.host, settings.port, certificate, stop, settings.drain)
             await run_together(stop, {"server": serving}, background, grace_seconds=settings.drain + 10)
     return 0
+
+
+def _certificate(settings: WebhookSettings) -> ServingCertificate | None:
+    """Loads what is served with; None without TLS. Raises InvalidError if it cannot be used."""
+    from policy.errors import FieldError, InvalidError
+    from webhook.tls import ServingCertificate
+
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    try:
+        return ServingCertificate(settings.tls_cert, settings.tls_key, settings.client_ca)
+    except OSError as error:
+        pair = f"{settings.tls_cert} and {settings.tls_key}"
+        msg = f"{pair} cannot be used: {error.strerror or error}"
+        raise InvalidError([FieldError("--tls-cert, --tls-key", msg)]) from error
 
 
 give_flags(webhook, WebhookSettings)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from http import HTTPStatus
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from policy.keys import short_name
 from webhook.decision import Decision, Outcome
@@ -12,6 +14,9 @@ from webhook.tally import Spread, Tallies, Tally
 
 BUCKETS_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.0)
 PREFIX = "gpu_tenure_webhook"
+WITHOUT_TERMS = (Outcome.NAMESPACE_UNKNOWN, Outcome.PATCH_UNFIT)
+"""Outcomes that let an object pass as it was though it should have got something."""
+
 _DRY_RUN = {False: "false", True: "true"}
 
 
@@ -23,6 +28,7 @@ class WebhookMetrics:
             f"{PREFIX}_reviews",
             "Reviews answered, by path, outcome and whether the request was a dry run.",
             ["path", "outcome", "dry_run"],
+            [("/mutate", outcome.value, "false") for outcome in WITHOUT_TERMS],
         )
         self._seconds = Spread(
             f"{PREFIX}_review_seconds", "Time from the whole body to the answer.", BUCKETS_SECONDS, ["path"]
@@ -46,8 +52,17 @@ class WebhookMetrics:
         self._rights = Tally(
             f"{PREFIX}_rights_checks", "Questions for the right to use a policy.", ["result"]
         )
+        self._certificate = Gauge(
+            f"{PREFIX}_serving_not_after_timestamp_seconds",
+            "When the certificate ends that is served, as a Unix time; 0 without one.",
+            registry=registry,
+        )
         parts = (self._reviews, self._seconds, self._errors, self._pods, self._deadlines)
         registry.register(Tallies((*parts, self._replaced, self._missing, self._exceeding, self._rights)))
+
+    def serves(self, not_after: Callable[[], datetime]) -> None:
+        """Shows when the certificate ends that is served; asked at each scrape."""
+        self._certificate.set_function(lambda: not_after().timestamp())
 
     def failed(self, status: HTTPStatus) -> None:
         """Counts an answer with an error status."""

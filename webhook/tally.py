@@ -16,13 +16,18 @@ Labels = tuple[str, ...]
 
 
 class Tally:
-    """A counter by label values; `name` is without `_total`."""
+    """A counter by label values; `name` is without `_total`.
 
-    def __init__(self, name: str, documentation: str, labels: Sequence[str] = ()) -> None:
+    `known` are label values that are shown from the start: how a series grew that begins at 1 nobody can see.
+    """
+
+    def __init__(
+        self, name: str, documentation: str, labels: Sequence[str] = (), known: Iterable[Labels] = ()
+    ) -> None:
         self._name = name
         self._documentation = documentation
         self._labels = tuple(labels)
-        self.counts: dict[Labels, int] = {} if labels else {(): 0}
+        self.counts: dict[Labels, int] = dict.fromkeys(known, 0) if labels else {(): 0}
 
     def add(self, *values: str) -> None:
         """Counts one more for these label values."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ssl
+from datetime import datetime
 from pathlib import Path
 
 import structlog
+from cryptography import x509
 
 log = structlog.get_logger(__name__)
 
@@ -18,6 +20,9 @@ class ServingCertificate:
 
     With `client_ca` (PEM) it shakes hands only with clients that show a certificate which that CA signed. A
     CA that is added to the file counts at once; one that is taken out counts until the process ends.
+
+    Attributes:
+        not_after: When the certificate in use ends.
     """
 
     def __init__(self, cert_file: Path, key_file: Path, client_ca: Path | None = None) -> None:
@@ -31,6 +36,7 @@ class ServingCertificate:
         self._client_ca = client_ca
         self._stamps = self._look()
         self.context = _context(cert_file, key_file, client_ca)
+        self.not_after = _end(cert_file)
 
     def reload_if_changed(self) -> bool:
         """Loads the files again if they changed; a pair that does not fit is left until it does.
@@ -46,6 +52,7 @@ class ServingCertificate:
             self.context.load_cert_chain(self._cert_file, self._key_file)
             if self._client_ca is not None:
                 self.context.load_verify_locations(self._client_ca)
+            self.not_after = _end(self._cert_file)
         except OSError as error:
             log.warning("certificate not reloaded", error=str(error), cert_file=str(self._cert_file))
             return False
@@ -63,6 +70,11 @@ def _stamp(path: Path) -> Stamp:
     """Tells the state of one file; a Secret volume swaps links, so links are followed."""
     state = path.stat()
     return state.st_ino, state.st_mtime_ns, state.st_size
+
+
+def _end(cert_file: Path) -> datetime:
+    """Reads when the certificate ends that OpenSSL has just accepted."""
+    return x509.load_pem_x509_certificates(cert_file.read_bytes())[0].not_valid_after_utc
 
 
 def _context(cert_file: Path, key_file: Path, client_ca: Path | None) -> ssl.SSLContext:

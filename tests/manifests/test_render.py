@@ -74,7 +74,9 @@ MATRIX: dict[str, dict[str, Any]] = {
     "rules as a file": {
         "rules": {"kind": "ConfigMap", "namespace": "monitoring", "runbookURL": "https://a/b"}
     },
-    "rules, but none": {"rules": {"kind": "PrometheusRule", "lowUsage": False}},
+    "rules, but none about low usage": {"rules": {"kind": "PrometheusRule", "lowUsage": False}},
+    "a canary": {"canary": {"enabled": True, "namespace": "tries", "resource": "amd.com/gpu"}},
+    "dashboards": {"dashboards": {"enabled": True, "namespace": "monitoring", "annotations": {"a": "b"}}},
     "a CronJob": {"reaper": {"mode": "CronJob", "schedule": "*/10 * * * *"}},
     "metrics for whom the API server lets": {"metrics": {"protected": True}},
     "scraped by the operator": {

@@ -63,3 +63,10 @@ def test_counters_and_histograms_are_exposed_as_prometheus_reads_them() -> None:
         assert f'x_seconds_bucket{{le="{bound}",path="/p"}} {count}' in text
     assert 'x_seconds_count{path="/p"} 4.0' in text
     assert 'x_seconds_sum{path="/p"} 7.65' in text
+
+
+def test_what_is_known_to_be_counted_is_shown_before_it_happens() -> None:
+    """Prometheus cannot tell how much a series grew whose first sample is 1."""
+    registry = CollectorRegistry()
+    registry.register(Tallies([Tally("gpu_tenure_known", "x", ["outcome"], [("Lost",)])]))
+    assert b'gpu_tenure_known_total{outcome="Lost"} 0.0' in generate_latest(registry)

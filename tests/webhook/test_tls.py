@@ -31,9 +31,9 @@ def write(tmp_path: Path) -> Callable[[KeyPair], None]:
     return write
 
 
-def leaf(name: str) -> KeyPair:
+def leaf(name: str, days: int = 1) -> KeyPair:
     """A certificate for a name."""
-    return issue_leaf(issue_ca("ca", NOW, timedelta(days=2)), [name], [], NOW, timedelta(days=1))
+    return issue_leaf(issue_ca("ca", NOW, timedelta(days=2)), [name], [], NOW, timedelta(days=days))
 
 
 def served_name(certificate: ServingCertificate) -> str:
@@ -66,8 +66,10 @@ def test_a_changed_pair_is_used_by_the_next_handshake(
     context = certificate.context
     assert served_name(certificate) == "CN=one"
     assert certificate.reload_if_changed() is False
-    write(leaf("two"))
+    assert certificate.not_after == (NOW + timedelta(days=1)).replace(microsecond=0)
+    write(leaf("two", days=2))
     assert certificate.reload_if_changed() is True
+    assert certificate.not_after == (NOW + timedelta(days=2)).replace(microsecond=0)
     assert served_name(certificate) == "CN=two"
     assert certificate.context is context
 
