@@ -1,4 +1,4 @@
-"""The command `gpu-tenure history`: what was taken back, from the GPUReclaims that a person may read."""
+"""The command `gpu-tenure history`: what was taken back, from the GPUReclaims; it only ever reads."""
 
 from __future__ import annotations
 

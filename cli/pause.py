@@ -1,4 +1,4 @@
-"""The commands `gpu-tenure pause` and `gpu-tenure unpause`: they write the switch that every reaper reads."""
+"""`gpu-tenure pause` and `gpu-tenure unpause`: write the switch that every reaper reads; know no reaper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `gpu-tenure resume`: undoes stops of the reaper with a person's own rights."""
+"""The command `gpu-tenure resume`: undoes stops with a person's own rights; decides nothing itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `gpu-tenure version`: of this program and of the cluster, and whether they go together."""
+"""The command `gpu-tenure version`: of program and cluster, and whether they go together; only reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes install.yaml from the chart, for people who install without Helm.
+"""Writes install.yaml from the chart, for people who install without Helm; knows no object of it.
 
 `python manifests/render.py` writes; with `--check` it only says whether the file differs, and exits 1 if so.
 Helm is built into the user's cache if it is not there.

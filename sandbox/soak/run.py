@@ -1,4 +1,4 @@
-"""Runs a soak: sets the stage, strikes while pods come and go, and asks at the end what went wrong."""
+"""Runs a soak: stage, faults while pods come and go, and the question what went wrong; knows no fault."""
 
 from __future__ import annotations
 

@@ -34,7 +34,11 @@ def test_what_fails_while_it_runs_says_so(error: Exception, capsys: pytest.Captu
     assert line == f"error: webhook: {error}"
 
 
-@pytest.mark.parametrize(("returned", "code"), [(None, 0), (0, 0), (1, 1)], ids=["nothing", "0", "1"])
+@pytest.mark.parametrize(
+    ("returned", "code"),
+    [(None, 0), (0, 0), (1, 1)],
+    ids=["a loop that was stopped", "a cycle that saw everything", "a cycle that held"],
+)
 def test_what_ends_by_itself_says_how(returned: int | None, code: int) -> None:
     """A single cycle tells whether it saw everything."""
 

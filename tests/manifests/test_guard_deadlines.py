@@ -82,7 +82,7 @@ def test_a_deadline_of_ours_only_falls(
 @pytest.mark.parametrize(
     ("note", "seconds"),
     [(None, 3600), ("would-inject", 3600), ("injected", None)],
-    ids=["none", "would", "gone"],
+    ids=["nobody wrote a note", "a deadline was only announced", "an administrator took ours away"],
 )
 def test_other_deadlines_are_the_users(
     make: Callable[..., str], mallory: Any, note: str | None, seconds: int | None
