@@ -9,7 +9,6 @@ import asyncio
 
 import structlog
 
-from policy.keys import OWN_NAMESPACE
 from quota import metrics
 from quota.coverage import Coverage
 from quota.expiry import Expiry
@@ -60,8 +59,7 @@ class Service:
     async def _keep(self) -> None:
         """Keeps the ledgers with caches of its own, for ever."""
         table = table_of(self._settings.gpu_resources)
-        excluded = {*self._settings.excluded_namespaces, OWN_NAMESPACE}
-        view = View(self._client, table, excluded, self._clock)
+        view = View(self._client, table, self._settings.excluded_namespaces, self._clock)
         rules = Rules(
             table.weight_of,
             Coverage(self._settings.settle),

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from policy import defaults
 from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.errors import FieldError, InvalidError
-from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, OWN_NAMESPACE
+from policy.keys import DEFAULT_EXCLUDED_NAMESPACES
 from policy.profile import Profile
 from policy.requester import parse_source
 from runtime.component import (
@@ -146,11 +146,14 @@ class WebhookSettings(Settings):
         return self
 
     def admission(self) -> AdmissionSettings:
-        """The part that decisions depend on; our own namespace is always left alone."""
-        excluded = frozenset((*self.excluded_namespaces, OWN_NAMESPACE))
+        """The part that decisions depend on.
+
+        Only what is listed is left alone: where we are installed elsewhere, anybody may make a namespace that
+        is called like ours by default.
+        """
         return AdmissionSettings(
             self.profile,
-            excluded,
+            frozenset(self.excluded_namespaces),
             self.trusted_controllers,
             table=table_of(self.gpu_resources),
             requester_sources=tuple(map(parse_source, self.requester_sources)),

@@ -30,10 +30,10 @@ def test_defaults_are_safe() -> None:
     assert limits.body_bytes >= 7 * 1024 * 1024
 
 
-def test_our_own_namespace_is_always_excluded() -> None:
-    """Whatever list is given: the webhook must never wait for itself."""
+def test_only_what_is_listed_is_excluded() -> None:
+    """Installed elsewhere, a namespace with our usual name is anybody's: the chart lists where we are."""
     settings = read({**TLS, "excluded_namespaces": "a,b"})
-    assert settings.admission().excluded_namespaces == {"a", "b", "gpu-tenure-system"}
+    assert settings.admission().excluded_namespaces == {"a", "b"}
 
 
 def test_the_environment_of_the_chart_is_read() -> None:
