@@ -13,8 +13,10 @@ import typer
 from cli.judge import (
     At,
     CaFile,
+    CertFile,
     Headers,
     Intervals,
+    KeyFile,
     Matchers,
     PasswordFile,
     PrometheusUrl,
@@ -67,6 +69,8 @@ def backtest(  # noqa: PLR0913, PLR0917  one argument per flag
     username: Username = "",
     password_file: PasswordFile = None,
     ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    key_file: KeyFile = None,
     header: Headers = None,
     source_file: SourceFile = None,
     gpu_resources: Resources = "",
@@ -93,6 +97,7 @@ def backtest(  # noqa: PLR0913, PLR0917  one argument per flag
         password_file,
         ca_file,
         header or (),
+        client=(cert_file, key_file),
         errors=errors,
     )
     sources = judge_input.sources(source_file, errors)

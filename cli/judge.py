@@ -67,6 +67,12 @@ PasswordFile = Annotated[
     Path | None, typer.Option(envvar=f"{PREFIX}PASSWORD_FILE", help="File with the password.")
 ]
 CaFile = Annotated[Path | None, typer.Option(envvar=f"{PREFIX}CA_FILE", help="Certificates to trust.")]
+CertFile = Annotated[
+    Path | None, typer.Option(envvar=f"{PREFIX}CERT_FILE", help="File with a certificate to show.")
+]
+KeyFile = Annotated[
+    Path | None, typer.Option(envvar=f"{PREFIX}KEY_FILE", help="File with that certificate's private key.")
+]
 Resources = Annotated[
     str,
     typer.Option(
@@ -102,6 +108,8 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     username: Username = "",
     password_file: PasswordFile = None,
     ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    key_file: KeyFile = None,
     header: Headers = None,
     gpu_resources: Resources = "",
     source_file: SourceFile = None,
@@ -137,6 +145,7 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
         password_file,
         ca_file,
         header or (),
+        client=(cert_file, key_file),
         errors=errors,
     )
     sources = judge_input.sources(source_file, errors)

@@ -52,15 +52,26 @@ def prometheus(  # noqa: PLR0913  one argument per flag
     ca_file: Path | None,
     headers: Sequence[str],
     *,
+    client: tuple[Path | None, Path | None] = (None, None),
     errors: list[FieldError],
 ) -> PrometheusOptions | None:
-    """How to reach Prometheus; None if that cannot be told."""
-    files = {"--bearer-token-file": bearer_token_file, "--password-file": password_file, "--ca-file": ca_file}
+    """How to reach Prometheus, `client` being a certificate and its key; None if that cannot be told."""
+    cert_file, key_file = client
+    files = {
+        "--bearer-token-file": bearer_token_file,
+        "--password-file": password_file,
+        "--ca-file": ca_file,
+        "--cert-file": cert_file,
+        "--key-file": key_file,
+    }
     for flag, path in files.items():
         if path is not None and not path.is_file():
             errors.append(FieldError(flag, f"no file {path}"))
     found = _pairs("--header", headers, errors)
     limit = seconds("--timeout", timeout, errors)
+    if (cert_file is None) != (key_file is None):
+        errors.append(FieldError("--cert-file", "goes with --key-file: give both or neither"))
+        return None
     try:
         return PrometheusOptions(
             url=url,
@@ -69,6 +80,8 @@ def prometheus(  # noqa: PLR0913  one argument per flag
             username=username,
             password_file=password_file,
             ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
             headers=found,
         )
     except ValueError as error:

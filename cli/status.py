@@ -14,8 +14,10 @@ import typer
 
 from cli.judge import (
     CaFile,
+    CertFile,
     Headers,
     Intervals,
+    KeyFile,
     Matchers,
     PasswordFile,
     SourceFile,
@@ -63,6 +65,8 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
     username: Username = "",
     password_file: PasswordFile = None,
     ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    key_file: KeyFile = None,
     header: Headers = None,
     source_file: SourceFile = None,
     gpu_resources: Resources = "",
@@ -95,6 +99,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
             password_file,
             ca_file,
             header or (),
+            client=(cert_file, key_file),
             errors=errors,
         )
     if errors or settings is None:

@@ -73,6 +73,8 @@ class PrometheusOptions(Struct, frozen=True):
         username: For basic authentication,
         password_file: with the password in this file.
         ca_file: Certificates to trust instead of the usual ones.
+        cert_file: A certificate to show; read anew for each connection, as is its key,
+        key_file: which is in this file.
         headers: Further headers, such as `X-Scope-OrgID`.
     """
 
@@ -83,19 +85,24 @@ class PrometheusOptions(Struct, frozen=True):
     username: str = ""
     password_file: Path | None = None
     ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
     headers: dict[str, str] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuses an address that no request can use.
+        """Refuses an address that no request can use, and half of a certificate.
 
         Raises:
-            ValueError: it is no http address, or carries a password, which would show up in messages.
+            ValueError: it is no http address, or carries a password, which would show up in messages; or a
+                certificate has no key, or a key no certificate.
         """
         parts = urlsplit(self.url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError("must be an address such as http://prometheus.monitoring:9090")
         if parts.username or parts.password:
             raise ValueError("must not carry a user or a password; give them as settings")
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("a certificate needs its private key, and a key its certificate")
 
 
 class _Data(Struct, rename="camel"):
@@ -140,6 +147,8 @@ class HttpPrometheus:
         session.trust_env = False
         session.headers.update(options.headers)
         session.verify = str(options.ca_file) if options.ca_file else True
+        if options.cert_file and options.key_file:
+            session.cert = (str(options.cert_file), str(options.key_file))
         session.auth = self._authenticate
         session.hooks["response"].append(self._check)
         self._session = session

@@ -81,6 +81,12 @@ class ReaperSettings(ActingSettings, AlertSettings):
     prometheus_ca_file: Path | None = Field(
         None, description="Certificates to trust for Prometheus", examples=["/etc/ssl/prometheus.pem"]
     )
+    prometheus_cert_file: Path | None = Field(
+        None, description="Certificate to show to Prometheus", examples=["/etc/ssl/reaper.crt"]
+    )
+    prometheus_key_file: Path | None = Field(
+        None, description="Private key of that certificate", examples=["/etc/ssl/reaper.key"]
+    )
     prometheus_headers: TextMap = Field(
         {}, description="Further headers, as JSON", examples=['{"X-Scope-OrgID": "gpu"}']
     )
@@ -188,6 +194,7 @@ class ReaperSettings(ActingSettings, AlertSettings):
     @model_validator(mode="after")
     def _is_judgeable(self) -> Self:
         self.judging()
+        self.prometheus()
         return self
 
     def prometheus(self) -> PrometheusOptions:
@@ -200,6 +207,8 @@ class ReaperSettings(ActingSettings, AlertSettings):
             username=self.prometheus_username,
             password_file=self.prometheus_password_file,
             ca_file=self.prometheus_ca_file,
+            cert_file=self.prometheus_cert_file,
+            key_file=self.prometheus_key_file,
             headers=self.prometheus_headers,
         )
 

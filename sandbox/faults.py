@@ -48,11 +48,17 @@ class Fault:
 class FaultProxy:
     """Listens on a loopback port and passes all on to `upstream`, watches included, but for its `fault`.
 
-    With `certificate` and `key` it speaks TLS to its clients; an https upstream is not checked.
+    With `certificate` and `key` it speaks TLS to its clients, with `clients` (a CA) only to those that show a
+    certificate; an https upstream is not checked.
     """
 
     def __init__(
-        self, upstream: str, certificate: Path | None = None, key: Path | None = None, port: int = 0
+        self,
+        upstream: str,
+        certificate: Path | None = None,
+        key: Path | None = None,
+        port: int = 0,
+        clients: Path | None = None,
     ) -> None:
         self.upstream = urlsplit(upstream)
         self.requests = 0
@@ -62,6 +68,9 @@ class FaultProxy:
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate, key)
+            if clients is not None:
+                context.load_verify_locations(clients)
+                context.verify_mode = ssl.CERT_REQUIRED
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )

@@ -71,6 +71,27 @@ def test_the_reaper_reads_what_the_chart_says_of_alerts(render: Render) -> None:
     assert mounts == {"/etc/gpu-tenure/alertmanager": "am", "/etc/gpu-tenure/receiver": "receiver"}
 
 
+def test_the_reaper_reads_what_the_chart_says_of_prometheus(render: Render) -> None:
+    """Headers, and files that lie in the mounted Secret."""
+    prometheus = {
+        "headers": {"X-Scope-OrgID": "gpu"},
+        "secretName": "mimir",
+        "keys": {"token": "token", "ca": "ca.crt", "cert": "tls.crt", "key": "tls.key"},
+    }
+    objects = render({"reaper": {"prometheus": prometheus}})
+    options = settings_of(objects).prometheus()
+    assert options.headers == {"X-Scope-OrgID": "gpu"}
+    files = (options.bearer_token_file, options.ca_file, options.cert_file, options.key_file)
+    assert [str(one) for one in files] == [
+        f"/etc/gpu-tenure/prometheus/{name}" for name in ("token", "ca.crt", "tls.crt", "tls.key")
+    ]
+    assert pod_spec(objects)["volumes"] == [
+        {"name": "prometheus", "secret": {"secretName": "mimir", "defaultMode": 0o440}}
+    ]
+    with pytest.raises(ValueError, match=r"keys counts only with reaper\.prometheus\.secretName"):
+        render({"reaper": {"prometheus": {"keys": {"token": "token"}}}})
+
+
 def test_without_them_there_is_neither_volume_nor_service(render: Render) -> None:
     """And the receiver does not exist."""
     objects = render()

@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from certs.issue import issue_ca, issue_leaf
+from certs.issue import KeyPair, issue_ca, issue_leaf
 from policy.verdicts import Reason
 from reaper.criteria import JudgeSettings
 from reaper.observation import observe
 from reaper.prometheus import HttpPrometheus, PrometheusError, PrometheusOptions, Sample
 from sandbox.faults import Fault, FaultProxy
+from tests.certs.clients import client_pair
 from tests.reaper.judging.fake import GOOD, Fake, hang, reset, serving, trickle, truncate, vanish
 from tests.reaper.judging.past import NOW
 
@@ -297,3 +298,34 @@ async def test_only_trusted_certificates_count(fake: Fake, authority: tuple[Path
         error = await refusal(proxy.url)
     assert "certificate verify failed" in str(error)
     assert len(fake.requests) == asked
+
+
+async def test_a_server_may_demand_a_certificate(
+    fake: Fake, authority: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    """Ours is shown, a renewed one with the next connection; without one nothing is answered."""
+    ca, certificate, key = authority
+    clients = issue_ca("clients", datetime.now(UTC), timedelta(days=2))
+    own = {"cert_file": tmp_path / "own.crt", "key_file": tmp_path / "own.key"}
+
+    def show(pair: KeyPair) -> None:
+        own["cert_file"].write_bytes(pair.cert_pem)
+        own["key_file"].write_bytes(pair.key_pem)
+
+    (tmp_path / "clients.crt").write_bytes(clients.cert_pem)
+    with FaultProxy(fake.url, certificate, key, clients=tmp_path / "clients.crt") as proxy:
+        show(client_pair(clients, "reaper", datetime.now(UTC)))
+        assert await ask(proxy.url, ca_file=ca, **own)
+        asked = len(fake.requests)
+        assert (await refusal(proxy.url, ca_file=ca)).reason is Reason.PROMETHEUS_UNAVAILABLE
+        show(client_pair(issue_ca("others", datetime.now(UTC), timedelta(days=2)), "x", datetime.now(UTC)))
+        assert (await refusal(proxy.url, ca_file=ca, **own)).reason is Reason.PROMETHEUS_UNAVAILABLE
+        assert len(fake.requests) == asked
+        own["key_file"].unlink()
+        assert "key" in str(await refusal(proxy.url, ca_file=ca, **own))
+
+
+def test_half_a_certificate_is_refused(tmp_path: Path) -> None:
+    """It would be found out with the first query only."""
+    with pytest.raises(ValueError, match="private key"):
+        PrometheusOptions("https://a", cert_file=tmp_path / "x")

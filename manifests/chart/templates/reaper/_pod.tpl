@@ -48,6 +48,7 @@ spec:
           "BACKFILL" .Values.reaper.backfill.enabled
           "BACKFILL_DEADLINE" .Values.reaper.backfill.deadline
         }}
+        {{- $values = merge $values (include "gpu-tenure.prometheusSettings" .Values.reaper | fromJson) }}
         {{- $values = merge $values (include "gpu-tenure.alertSettings" .Values.reaper | fromJson) }}
         {{- include "gpu-tenure.env" (dict "prefix" "GPU_TENURE_REAPER_" "values" $values "more" .Values.reaper.env) | nindent 8 }}
       {{- if not $once }}
@@ -68,11 +69,11 @@ spec:
         {{- include "gpu-tenure.resources" (list . "reaper") | nindent 8 }}
       securityContext:
         {{- include "gpu-tenure.containerSecurity" . | nindent 8 }}
-      {{- with include "gpu-tenure.alertMounts" .Values.reaper | trim }}
+      {{- with include "gpu-tenure.secretMounts" .Values.reaper | trim }}
       volumeMounts:
         {{- . | nindent 8 }}
       {{- end }}
-  {{- with include "gpu-tenure.alertVolumes" .Values.reaper | trim }}
+  {{- with include "gpu-tenure.secretVolumes" .Values.reaper | trim }}
   volumes:
     {{- . | nindent 4 }}
   {{- end }}
