@@ -37,6 +37,9 @@ from webhook.quota_metrics import QuotaMetrics
 REQUEST_SECONDS = 2.0
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 0.5
+DOUBT_SECONDS = 30.0
+DOUBT_PAUSE_SECONDS = 1.0
+"""For so long it is looked so often whether a write without an answer came through all the same."""
 CONTENTION = "too many pods are created at once under GPUQuota {}, or the API server is slow"
 log = structlog.get_logger(__name__)
 
@@ -96,10 +99,20 @@ class Desk:
         self._own: StoredQuota | None = None
         self._wishes: list[_Wish] = []
         self._work: asyncio.Task[None] | None = None
+        self._doubts: dict[str, tuple[Ask, float]] = {}
+        self._doubting: asyncio.Task[None] | None = None
 
     async def take(self, ask: Ask, seconds: float, *, forced: bool = False) -> Result:
-        """Reserves for a pod within `seconds`; `forced` also if it does not fit."""
-        return await self._wish(_Wish(ask, self._clock.monotonic() + seconds, forced, back=False))
+        """Reserves for a pod within `seconds`; `forced` also if it does not fit.
+
+        What may have been written although nobody could say so in time is taken back later: such a pod is
+        refused, and comes again under another UID. Where it is `forced`, it is let in all the same.
+        """
+        wish = _Wish(ask, self._clock.monotonic() + seconds, forced, back=False)
+        result = await self._wish(wish)
+        if isinstance(result, NotYet) and wish.sent and not forced:
+            self._doubt(ask)
+        return result
 
     async def give_back(self, ask: Ask, seconds: float) -> None:
         """Takes a reservation out again; what cannot be written in time is left to expire."""
@@ -155,7 +168,7 @@ class Desk:
         if ledger is not base.ledger:
             self._metrics.wrote()
             for wish in wishes:
-                wish.sent = True
+                wish.sent = wish.sent or wish.ask.uid not in base.ledger.reservations
             try:
                 self._own = await write_ledger(self._client, base, ledger, REQUEST_SECONDS)
             except (ApiError, ApiUnreachable) as error:
@@ -172,6 +185,28 @@ class Desk:
             self._failed(base, error)
             return base
         return self._own
+
+    def _doubt(self, ask: Ask) -> None:
+        """Begins to look whether a reservation is there that nobody waits for any more."""
+        self._doubts[ask.uid] = ask, self._clock.monotonic() + DOUBT_SECONDS
+        if self._doubting is None or self._doubting.done():
+            self._doubting = asyncio.create_task(self._end_doubts(), name="take back lost reservations")
+
+    async def _end_doubts(self) -> None:
+        """Takes back what turns up, until it cannot any more; the rest is left to expire."""
+        while self._doubts:
+            await self._sleep(DOUBT_PAUSE_SECONDS)
+            try:
+                found = await fetch_quota(self._client, self._quota_name(), REQUEST_SECONDS)
+            except (ApiError, ApiUnreachable):
+                found = None
+            if found is not None:
+                if self._own is None or revision(found.version) > revision(self._own.version):
+                    self._own = found
+                there = [one for uid, (one, _) in self._doubts.items() if uid in found.ledger.reservations]
+                await asyncio.gather(*(self.give_back(one, REQUEST_SECONDS) for one in there))
+            now = self._clock.monotonic()
+            self._doubts = {uid: doubt for uid, doubt in self._doubts.items() if now < doubt[1]}
 
     def _failed(self, base: StoredQuota, error: ApiError | ApiUnreachable) -> None:
         if isinstance(error, ApiError) and error.status in (404, 409):

@@ -106,8 +106,9 @@ async def test_a_lost_answer_is_looked_up(room: Room) -> None:
     assert room.writes == 1
 
 
-async def test_an_outage_ends_with_come_again(room: Room) -> None:
+async def test_an_outage_ends_with_come_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits longer than the time that is given."""
+    monkeypatch.setattr("webhook.reservations.DOUBT_PAUSE_SECONDS", 0)
     room.api.fail = lambda _, __: ApiUnreachable("down")
     begun = room.time.seconds
     (result,) = await room.take(ask("a"), seconds=4)
@@ -132,6 +133,30 @@ async def test_a_request_that_hangs_keeps_nobody_beyond_the_time(room: Room) -> 
     forever.set()
     (later,) = await room.take(ask("b"))
     assert isinstance(later, Taken)
+
+
+async def test_a_write_that_came_through_unseen_is_taken_back(room: Room) -> None:
+    """Its pod is refused and comes again under another UID: ten such tries must not fill the quota."""
+    room.api.after_write = lambda _, __: ApiUnreachable("no answer in time")
+    room.api.fail = lambda method, _: ApiUnreachable("slow") if method == "GET" else None
+    results = await room.take(ask("a"), ask("b"), seconds=3)
+    assert all(isinstance(one, NotYet) for one in results)
+    assert room.reserved() == {"a", "b"}
+    room.api.after_write = room.api.fail = lambda _, __: None
+    assert room.desk._doubting is not None
+    await room.desk._doubting
+    assert room.reserved() == set()
+    assert isinstance((await room.take(ask("c", 8)))[0], Taken)
+
+
+async def test_a_pod_that_is_let_in_anyway_keeps_what_came_through_unseen(room: Room) -> None:
+    """Where nothing is refused it exists, whatever was answered."""
+    room.api.after_write = lambda _, __: ApiUnreachable("no answer in time")
+    room.api.fail = lambda method, _: ApiUnreachable("slow") if method == "GET" else None
+    await room.take(ask("a"), seconds=1, forced=True)
+    room.api.after_write = room.api.fail = lambda _, __: None
+    assert room.desk._doubting is None
+    assert room.reserved() == {"a"}
 
 
 async def test_contention_ends_with_come_again(room: Room) -> None:
