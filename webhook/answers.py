@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
@@ -28,6 +29,17 @@ class Patched(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
+class RefusedBy(StrEnum):
+    """What refuses; a label of a metric. `Later` is for what could not be told in time."""
+
+    QUOTA = "Quota"
+    RESOURCE_QUOTA = "ResourceQuota"
+    IMAGES = "Images"
+    RIGHTS = "Rights"
+    TERMS = "Terms"
+    LATER = "Later"
+
+
 class Denied(msgspec.Struct, frozen=True):
     """The object is refused with a sentence that its sender can act on.
 
@@ -35,6 +47,7 @@ class Denied(msgspec.Struct, frozen=True):
     """
 
     message: str
+    by: RefusedBy
     code: int = 403
     reason: str = "Forbidden"
     retry_after_seconds: int | None = None
@@ -46,7 +59,8 @@ Answer = Allowed | Patched | Denied
 
 def try_again(why: str) -> Denied:
     """The refusal where the answer is not known now; clients try again by themselves."""
-    return Denied(f"{why}: try again in a moment.", TOO_MANY_REQUESTS, "TooManyRequests", RETRY_SECONDS)
+    sentence = f"{why}: try again in a moment."
+    return Denied(sentence, RefusedBy.LATER, TOO_MANY_REQUESTS, "TooManyRequests", RETRY_SECONDS)
 
 
 def with_contact(sentence: str, contact: Contact) -> str:

@@ -8,7 +8,7 @@ from policy.errors import FormatError
 from policy.images import is_allowed, parse_image
 from policy.objects import PodSpec
 from policy.spec import GPUPolicy
-from webhook.answers import Denied, with_contact
+from webhook.answers import Denied, RefusedBy, with_contact
 from webhook.stages import PASSED, Checked, Finding
 
 SHOWN = 3
@@ -26,7 +26,7 @@ async def images_stage(checked: Checked) -> Finding:
     request = checked.subject.request
     old = request.old_object.spec if request.old_object is not None else None
     sentence = image_refusal(checked.pod.spec, checked.subject.selected.policy, old)
-    return PASSED if sentence is None else Finding(refusal=Denied(sentence))
+    return PASSED if sentence is None else Finding(refusal=Denied(sentence, RefusedBy.IMAGES))
 
 
 def image_refusal(spec: PodSpec, policy: GPUPolicy, old: PodSpec | None = None) -> str | None:

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from prometheus_client import CollectorRegistry, Gauge
 
 from policy.keys import short_name
+from webhook.answers import Denied, RefusedBy
 from webhook.decision import Decision, Outcome
 from webhook.tally import Spread, Tallies, Tally
 
@@ -43,6 +44,12 @@ class WebhookMetrics:
         self._replaced = Tally(
             f"{PREFIX}_terms_replaced", "Terms that were asked for and not given.", ["term"]
         )
+        self._refused = Tally(
+            f"{PREFIX}_refusals",
+            "Objects that were refused, by what refused them; Later: to be tried again.",
+            ["by"],
+            [(by.value,) for by in RefusedBy],
+        )
         self._missing = Tally(
             f"{PREFIX}_pods_without_terms", "GPU pods that arrived at validation without all of their terms."
         )
@@ -57,7 +64,7 @@ class WebhookMetrics:
             "When the certificate ends that is served, as a Unix time; 0 without one.",
             registry=registry,
         )
-        parts = (self._reviews, self._seconds, self._errors, self._pods, self._deadlines)
+        parts = (self._reviews, self._seconds, self._errors, self._refused, self._pods, self._deadlines)
         registry.register(Tallies((*parts, self._replaced, self._missing, self._exceeding, self._rights)))
 
     def serves(self, not_after: Callable[[], datetime]) -> None:
@@ -88,6 +95,8 @@ class WebhookMetrics:
                 self._deadlines.add(decision.deadline)
             for replacement in decision.replaced:
                 self._replaced.add(short_name(replacement.label))
+        if isinstance(decision.answer, Denied):
+            self._refused.add(decision.answer.by)
         if decision.missing:
             self._missing.add()
         for term in decision.exceeding:

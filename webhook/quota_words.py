@@ -5,7 +5,7 @@ from __future__ import annotations
 from policy.ledger import Ask, Fits, Short, show_amount
 from policy.objects import OwnerReference
 from policy.resourcequota import Room
-from webhook.answers import Denied
+from webhook.answers import Denied, RefusedBy
 from webhook.warnings import MAX_CHARACTERS
 
 SURGE_HINT = (
@@ -27,20 +27,22 @@ def refused(quota: str, short: Short, controller: OwnerReference | None) -> Deni
         sentences.append(f"Held by {'; '.join(short.holders)}.")
     if controller is not None and controller.kind == "ReplicaSet":
         sentences.append(SURGE_HINT)
-    return Denied(" ".join(sentences))
+    return Denied(" ".join(sentences), RefusedBy.QUOTA)
 
 
 def refused_by_room(room: Room, asked: int) -> Denied:
     """A ResourceQuota is full: the API server would refuse the pod after us, so nothing is reserved."""
     return Denied(
         f"{room.kind} {room.name} has {room.used} of {room.hard} {room.resource} in use, "
-        f"and this pod asks for {asked}."
+        f"and this pod asks for {asked}.",
+        RefusedBy.RESOURCE_QUOTA,
     )
 
 
 def broken(quota: str, problem: str) -> Denied:
     """The quota itself is wrong, which only an administrator can change."""
-    return Denied(f"GPUQuota {quota} cannot be applied, an administrator has to repair it: {problem}")
+    sentence = f"GPUQuota {quota} cannot be applied, an administrator has to repair it: {problem}"
+    return Denied(sentence, RefusedBy.QUOTA)
 
 
 def nearly_full(quota: str, fits: Fits) -> str:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from policy.profile import is_enforcing
 from policy.spec import GPUPolicy
-from webhook.answers import Denied, try_again, with_contact
+from webhook.answers import Denied, RefusedBy, try_again, with_contact
 from webhook.review import UserInfo
 from webhook.rights import Right
 from webhook.scene import AdmissionSettings
@@ -44,7 +44,8 @@ async def check_right(subject: Subject, rights: RightsPort, settings: AdmissionS
     if right is Right.ALLOWED:
         return PASSED
     if right is Right.DENIED:
-        return Finding(refusal=Denied(_refusal(request.user_info.username, policy, request.namespace)))
+        sentence = _refusal(request.user_info.username, policy, request.namespace)
+        return Finding(refusal=Denied(sentence, RefusedBy.RIGHTS))
     if not is_enforcing(subject.scene.profile, subject.scene.enforcement):
         return PASSED
     return Finding(

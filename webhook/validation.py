@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from policy.keys import Annotation, Label, short_name
 from webhook.admission import left_alone
-from webhook.answers import Denied
+from webhook.answers import Denied, RefusedBy
 from webhook.decision import Decision, Outcome
 from webhook.images import images_stage
 from webhook.own import OwnPod, own_pod
@@ -83,7 +83,8 @@ def check_terms(checked: Checked, memory: Memory) -> Finding:
         if policy.require_terms:
             refusal = Denied(
                 f"GPUPolicy {policy.name} requires idle terms on GPU pods, and this pod lacks {lacking}: "
-                "the webhook that writes them was not reached. Create the pod again."
+                "the webhook that writes them was not reached. Create the pod again.",
+                RefusedBy.TERMS,
             )
         else:
             remarks.append(f"this GPU pod lacks {lacking}; policy {policy.name} applies all the same")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.answers import Allowed, Answer, Denied, Patched, encode_answer
+from webhook.answers import Allowed, Answer, Denied, Patched, RefusedBy, encode_answer
 from webhook.warnings import MAX_CHARACTERS, MAX_WARNINGS, fit_warning, fit_warnings
 
 
@@ -25,7 +25,7 @@ from webhook.warnings import MAX_CHARACTERS, MAX_WARNINGS, fit_warning, fit_warn
             id="patched",
         ),
         pytest.param(
-            Denied("too much"),
+            Denied("too much", RefusedBy.QUOTA),
             {
                 "allowed": False,
                 "status": {"code": 403, "message": "too much", "reason": "Forbidden", "status": "Failure"},
@@ -33,7 +33,14 @@ from webhook.warnings import MAX_CHARACTERS, MAX_WARNINGS, fit_warning, fit_warn
             id="refused",
         ),
         pytest.param(
-            Denied("later", code=429, reason="TooManyRequests", retry_after_seconds=1, warnings=("w",)),
+            Denied(
+                "later",
+                RefusedBy.LATER,
+                code=429,
+                reason="TooManyRequests",
+                retry_after_seconds=1,
+                warnings=("w",),
+            ),
             {
                 "allowed": False,
                 "status": {

@@ -14,7 +14,9 @@ from prometheus_client import CollectorRegistry
 from policy.objects import Namespace
 from policy.selection import PolicySet
 from runtime.clock import SystemClock
+from webhook.answers import Denied, RefusedBy
 from webhook.app import MUTATE, VALIDATE, Admission, Webhook, keep_certificate
+from webhook.decision import Decision, Outcome
 from webhook.metrics import WebhookMetrics
 from webhook.reception import Limits, reviewed
 from webhook.review import UserInfo
@@ -156,6 +158,21 @@ async def test_what_is_counted(app: App, pod: MakePod, job: MakePod) -> None:
     assert app.count("gpu_tenure_webhook_review_seconds_count", path=MUTATE) == 2
     assert app.count("gpu_tenure_webhook_review_seconds_bucket", path=MUTATE, le="+Inf") == 2
     assert app.count(REVIEWS, path=VALIDATE, outcome="Checked", dry_run="false") == 1
+
+
+@pytest.mark.parametrize(("dry_run", "counted"), [(False, 1), (True, 0)], ids=["real", "a dry run"])
+def test_refusals_are_counted_by_what_refuses(dry_run: bool, counted: int) -> None:
+    """All are shown from the start, for the first of a kind is the one to see."""
+    registry = CollectorRegistry()
+    metrics = WebhookMetrics(registry)
+    refusal = Denied("no", RefusedBy.IMAGES)
+    metrics.reviewed(
+        VALIDATE, Decision(outcome=Outcome.REFUSED, answer=refusal), dry_run=dry_run, seconds=0.1
+    )
+    found = {
+        by: registry.get_sample_value("gpu_tenure_webhook_refusals_total", {"by": by}) for by in RefusedBy
+    }
+    assert found == {**dict.fromkeys(RefusedBy, 0), RefusedBy.IMAGES: counted}
 
 
 async def test_a_refusal_is_logged_with_its_sentence(door: Door, pod: MakePod, logged: list[Any]) -> None:

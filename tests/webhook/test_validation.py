@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.profile import Profile
-from webhook.answers import Allowed, Denied
+from webhook.answers import Allowed, Denied, RefusedBy
 from webhook.decision import Decision, Outcome
 from webhook.stages import Checked, Finding, Stage
 from webhook.validation import terms_stage, validate
@@ -102,7 +102,9 @@ async def test_a_refusal_ends_the_stages_and_keeps_earlier_remarks(enforced: Doo
 
     async def refuse(checked: Checked) -> Finding:
         ran.append("refuse")
-        return Finding(refusal=Denied(f"no {checked.decision.pod_class}"), remarks=("a remark",))
+        return Finding(
+            refusal=Denied(f"no {checked.decision.pod_class}", RefusedBy.TERMS), remarks=("a remark",)
+        )
 
     async def never(checked: Checked) -> Finding:
         ran.append(checked.subject.request.uid)
