@@ -32,20 +32,38 @@ DAY = 86400
 class CertsSettings(Settings):
     """What an administrator may choose."""
 
-    namespace: str = Field(OWN_NAMESPACE, description="Namespace of the Secrets, the Service and the Lease")
-    service: str = Field("gpu-tenure-webhook", description="Service that the API server dials")
+    namespace: str = Field(
+        OWN_NAMESPACE,
+        description="Namespace of the Secrets, the Service and the Lease",
+        examples=["gpu-tenure-system"],
+    )
+    service: str = Field(
+        "gpu-tenure-webhook", description="Service that the API server dials", examples=["gpu-tenure-webhook"]
+    )
     names: Names = Field(
         (),
         description="Further names and IP addresses of the certificate",
         examples=["webhook.example.com,10.0.0.7"],
     )
-    authority_secret: str = Field("gpu-tenure-webhook-ca", description="Secret of the CA and its key")
-    serving_secret: str = Field("gpu-tenure-webhook-tls", description="Secret that the webhook mounts")
+    authority_secret: str = Field(
+        "gpu-tenure-webhook-ca",
+        description="Secret of the CA and its key",
+        examples=["gpu-tenure-webhook-ca"],
+    )
+    serving_secret: str = Field(
+        "gpu-tenure-webhook-tls",
+        description="Secret that the webhook mounts",
+        examples=["gpu-tenure-webhook-tls"],
+    )
     mutating: Names = Field(
-        ("zz-gpu-tenure",), description="MutatingWebhookConfigurations to write caBundles in"
+        ("zz-gpu-tenure",),
+        description="MutatingWebhookConfigurations to write caBundles in",
+        examples=["zz-gpu-tenure"],
     )
     validating: Names = Field(
-        ("gpu-tenure",), description="ValidatingWebhookConfigurations to write caBundles in"
+        ("gpu-tenure",),
+        description="ValidatingWebhookConfigurations to write caBundles in",
+        examples=["gpu-tenure"],
     )
     ca_life: Life = Field(730 * DAY, description="Life of a CA", examples=["730d"])
     ca_renew: Life = Field(
@@ -71,7 +89,9 @@ class CertsSettings(Settings):
         description="Namespace in which a GPU pod is tried every minute, as a dry run; empty is off",
         examples=["gpu-tenure-canary"],
     )
-    canary_resource: str = Field("nvidia.com/gpu", description="What that pod asks for")
+    canary_resource: str = Field(
+        "nvidia.com/gpu", description="What that pod asks for", examples=["amd.com/gpu"]
+    )
     kubeconfig: Kubeconfig = None
     context: Context = None
     ops_host: OpsHost = "0.0.0.0"
