@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -123,23 +123,37 @@ async def test_a_server_of_another_authority_is_refused(secure_api: Any, kubecon
     assert secure_api.requests == []
 
 
-async def test_a_refused_token_is_renewed_once(
+class Expiring(NamedTuple):
+    """A kubeconfig with a token file, and answers of 401: before the first of them the file is renewed."""
+
+    kubeconfig: Path
+    renew: Callable[[Any], Any]
+    refuse: Callable[[Any], Any]
+
+
+@pytest.fixture
+def expiring(
     secure_api: Any, authority: tuple[Path, Path, Path], kubeconfig: Write, tmp_path: Path
-) -> None:
-    """A token file is read again, and a second 401 is the answer."""
+) -> Expiring:
+    """A token that has just expired."""
     token = tmp_path / "token"
     token.write_text("old\n")
     path = kubeconfig(
         secure_api.url, {"tokenFile": str(token)}, **{"certificate-authority": str(authority[0])}
     )
-    status = {"kind": "Status", "reason": "Unauthorized", "code": 401}
+    refuse = secure_api.json({"kind": "Status", "reason": "Unauthorized", "code": 401}, 401)
 
-    async def refuse(request: Any) -> Any:
+    async def renew(request: Any) -> Any:
         token.write_text("new\n")
-        return await secure_api.json(status, 401)(request)
+        return await refuse(request)
 
-    secure_api.on("GET", PODS, refuse, secure_api.json({}), secure_api.json(status, 401))
-    async with await KubeClient.connect(path) as client:
+    return Expiring(path, renew, refuse)
+
+
+async def test_a_refused_token_is_renewed_once(secure_api: Any, expiring: Expiring) -> None:
+    """A token file is read again, and a second 401 is the answer."""
+    secure_api.on("GET", PODS, expiring.renew, secure_api.json({}), expiring.refuse)
+    async with await KubeClient.connect(expiring.kubeconfig) as client:
         await client.request("GET", PODS)
         sent = [headers["Authorization"] for *_, headers, _ in secure_api.requests]
         assert sent == ["Bearer old", "Bearer new"]
@@ -149,23 +163,12 @@ async def test_a_refused_token_is_renewed_once(
 
 
 async def test_a_stream_with_an_expired_token_begins_again_with_a_new_one(
-    secure_api: Any, authority: tuple[Path, Path, Path], kubeconfig: Write, tmp_path: Path
+    secure_api: Any, expiring: Expiring
 ) -> None:
     """Watches outlive tokens; a second refusal is the answer."""
-    token = tmp_path / "token"
-    token.write_text("old\n")
-    path = kubeconfig(
-        secure_api.url, {"tokenFile": str(token)}, **{"certificate-authority": str(authority[0])}
-    )
-    status = {"kind": "Status", "reason": "Unauthorized", "code": 401}
-
-    async def refuse(request: Any) -> Any:
-        token.write_text("new\n")
-        return await secure_api.json(status, 401)(request)
-
-    refused = secure_api.json(status, 401)
-    secure_api.on("GET", PODS, refuse, secure_api.stream({"a": 1}, then="end"), refused, watch=True)
-    async with await KubeClient.connect(path) as client:
+    stream = secure_api.stream({"a": 1}, then="end")
+    secure_api.on("GET", PODS, expiring.renew, stream, expiring.refuse, watch=True)
+    async with await KubeClient.connect(expiring.kubeconfig) as client:
         assert [line async for line in client.stream(PODS, {"watch": True})] == [b'{"a": 1}']
         sent = [headers["Authorization"] for *_, headers, _ in secure_api.requests]
         assert sent == ["Bearer old", "Bearer new"]
