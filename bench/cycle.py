@@ -17,7 +17,7 @@ from bench.judging import planned, surveyed, with_verdicts
 from bench.measures import Measure
 from policy.verdicts import VerdictKind
 from reaper.criteria import JudgeSettings
-from reaper.observation import observe
+from reaper.observation import observe_terms
 from reaper.prometheus import HttpPrometheus, PrometheusOptions, Sample
 from sandbox.archive import archive
 from sandbox.deadline import monotonic
@@ -66,7 +66,7 @@ def cycle(url: str, pods: int) -> tuple[float, int]:
     held, known = fleet(pods), namespaces()
     began = monotonic()
     counted = Counted(url)
-    observation = asyncio.run(observe(counted, {WINDOW}, NOW, JudgeSettings(), (TERMS.utilization,)))
+    observation = asyncio.run(observe_terms(counted, [TERMS], NOW, JudgeSettings()))
     subjects = with_verdicts(surveyed(held, known), observation)
     planned(subjects)
     seconds = monotonic() - began

@@ -23,6 +23,7 @@ class Asked(StrEnum):
     MAXIMUM = "maximum"
     VALID = "valid"
     VALID_NEAR = "valid-near"
+    PIECES = "pieces"
     AVERAGE = "average"
     CLOSER_HIGH = "closer-high"
     CLOSER_LOW = "closer-low"

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from reaper.answers import Asked, Place, Table
+from reaper.long_windows import PIECE_SECONDS
 from reaper.queries import Series, expected_steps, maximum
 from reaper.signals import Board, Device, PodKey, Reading, Signals
 from reaper.sources import Metric, Role, Sharing
@@ -27,6 +28,8 @@ class Timing(Struct, frozen=True):
         history: How far back the start of an idle stretch was looked for, in seconds, and
         history_step: in which steps; 0 for not at all.
         thresholds: The percentages that were looked for there.
+        recorded: The windows that are read from recorded series,
+        history_recorded: and whether the time before the windows is.
     """
 
     intervals: Mapping[Place, float] = msgspec.field(default_factory=dict)
@@ -34,6 +37,8 @@ class Timing(Struct, frozen=True):
     history: int = 0
     history_step: float = 0.0
     thresholds: tuple[int, ...] = ()
+    recorded: frozenset[int] = frozenset()
+    history_recorded: bool = False
 
 
 class _Rows:
@@ -78,7 +83,7 @@ class _Rows:
             source=self.series.source.name,
             maximum=self._maximum(place),
             average=None if mean is None else mean * metric.scale,
-            samples=round(self._valid_rows(place).get(place, 0)),
+            samples=round(self._samples(place)),
             expected=expected_steps(self.at.timestamp(), window, step) if step and self._is_counted() else 0,
             discarded=round(self.rows(Asked.DISCARDED).get(place, 0)),
             interval=self.timing.intervals.get(place),
@@ -92,6 +97,14 @@ class _Rows:
     def _is_counted(self) -> bool:
         """Whether the samples of the window were asked for."""
         return (self.series, Asked.VALID, self.window) in self._table
+
+    def _samples(self, place: Place) -> float:
+        """At how many steps there was a sample; of recorded series, no more than their pieces are long."""
+        if self.window not in self.timing.recorded:
+            return self._valid_rows(place).get(place, 0)
+        step = self.timing.steps[self.window]
+        counted = self.rows(Asked.VALID).get(place, 0) * self.timing.intervals.get(place, step) / step
+        return min(counted, self.rows(Asked.PIECES).get(place, 0) * PIECE_SECONDS / step)
 
     def _valid_rows(self, place: Place) -> Mapping[Place, float]:
         """The counts with the reach that fits how often the series is scraped."""

@@ -57,7 +57,7 @@ def quality(name: str, reading: Reading, at: datetime, settings: JudgeSettings) 
     if reading.maximum is not None and coverage >= settings.coverage:
         return None
     seen = f"{reading.samples} of {reading.expected} samples of {signal} of {name}"
-    if reading.discarded or (reading.maximum is None and reading.samples == 0):
+    if reading.discarded or reading.maximum is None:
         return unknown(Reason.GARBAGE_SAMPLES, f"only {seen} can be true, the rest is out of range")
     return unknown(Reason.LOW_COVERAGE, f"only {seen} in the window")
 

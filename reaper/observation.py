@@ -12,24 +12,20 @@ from msgspec import Struct
 from policy.defaults import UTILIZATION_PERCENT
 from policy.terms import Statistic, Terms
 from policy.verdicts import Reason
-from reaper import queries
-from reaper.answers import Asked, Key, Table, intervals, table_of
+from reaper import long_windows, queries
+from reaper.answers import Key, Table, intervals, table_of
 from reaper.assembly import Timing, assemble
 from reaper.criteria import JudgeSettings
-from reaper.intervals import DETECT_SECONDS
+from reaper.long_windows import LONG_SECONDS, PIECE_SECONDS, RECORDED_ROLES, Part, recorded_name
 from reaper.prometheus import PrometheusError, PrometheusPort, Sample
 from reaper.queries import Series
+from reaper.questions import Questions, of_timing
 from reaper.signals import Signals
-from reaper.sources import CLASHING, PROVING_ROLES, Role
+from reaper.sources import CLASHING
 
-RANGED = frozenset({Role.ACTIVITY, Role.HOST, Role.MEMORY, Role.ALLOCATED})
-"""Roles whose samples are counted over the window."""
-CURRENT = frozenset({Role.KERNEL, Role.MEMORY, Role.FREE, Role.LIMIT, Role.HOLDER, Role.PROCESS})
-"""Roles whose last value is asked for."""
-MAXIMAL = frozenset({Role.FAULT_CODE, Role.POWER, Role.PROCESS, Role.NAME})
-"""Further roles whose maximum over the window is asked for."""
-SMALLEST_PIECE = 300
 HISTORY_STEP = 60
+REACHED = 0.9
+"""Recorded series that reach so far into a span, and are still written, are read for it."""
 
 
 class Observation(Struct, frozen=True):
@@ -42,6 +38,7 @@ class Observation(Struct, frozen=True):
         problems: The same in sentences, said once per cycle.
         windows: Signals by window in seconds.
         metrics: The names of the known metrics that exist.
+        remarks: What an administrator could do better, in sentences.
     """
 
     observed_at: datetime
@@ -50,6 +47,7 @@ class Observation(Struct, frozen=True):
     problems: tuple[str, ...] = ()
     windows: Mapping[int, Signals] = msgspec.field(default_factory=dict)
     metrics: frozenset[str] = frozenset()
+    remarks: tuple[str, ...] = ()
 
     def covering(self, seconds: int) -> Signals | None:
         """The signals of the shortest window that is as long: idle in a longer one is idle in this one."""
@@ -133,16 +131,35 @@ class _Observer:
     async def observe(self, windows: list[int]) -> Observation:
         if not windows:
             return Observation(self._at, True)
+        asking = Questions(self._at, windows, self._thresholds, self._averaged)
         series = await self._series(max(windows))
-        table = dict(await self._table(dict(_timing_questions(series))))
-        timings = {one: self._timing(table, one, windows) for one in series if one.counted}
+        recorded = await self._recorded(windows)
+        table = dict(await self._table(dict(of_timing(series))))
+        timings = {one: self._timing(table, one, windows, recorded) for one in series if one.counted}
         timings.update({one: _like_pods(one, timings) for one in series if not one.counted})
-        for ask in (self._window_questions, self._closer_questions):
-            table.update(await self._table(dict(ask(timings, windows, table))))
+        for ask in (asking.of_windows, asking.of_garbage):
+            table.update(await self._table(dict(ask(timings, table))))
         if self._thresholds:
-            table.update(await self._table(dict(self._history_questions(timings))))
+            table.update(await self._table(dict(asking.of_history(timings))))
         signals = {window: assemble(table, timings, window, self._at) for window in windows}
-        return Observation(self._at, True, windows=signals, metrics=queries.names_of(series))
+        remarks = tuple(_raw_windows(timings, windows))
+        return Observation(self._at, True, windows=signals, metrics=queries.names_of(series), remarks=remarks)
+
+    async def _recorded(self, windows: Collection[int]) -> Mapping[int, Collection[str]]:
+        """The recorded series that are still written and reach far into each long span, by the span."""
+        spans = {window for window in windows if window > LONG_SECONDS}
+        spans |= {self._settings.history} if self._thresholds else set()
+        if not spans:
+            return {}
+        now = await self._names_recorded(0)
+        if not now:
+            return {}
+        return {span: now & await self._names_recorded(REACHED * span) for span in sorted(spans)}
+
+    async def _names_recorded(self, ago: float) -> frozenset[str]:
+        expression = long_windows.discovery(self._settings.sources, self._extra, ago)
+        samples = await self._prometheus.query(expression, self._at)
+        return frozenset(sample.labels.get("__name__", "") for sample in samples)
 
     async def _series(self, seconds: int) -> list[Series]:
         """The series that exist within so many seconds; notes the scrape jobs that keep targets' labels."""
@@ -175,86 +192,23 @@ class _Observer:
             raise _first(errors) from None
         return table_of({key: task.result() for key, task in tasks.items()}, self._own_jobs)
 
-    def _timing(self, table: Table, series: Series, windows: list[int]) -> Timing:
+    def _timing(
+        self, table: Table, series: Series, windows: list[int], recorded: Mapping[int, Collection[str]]
+    ) -> Timing:
         """Chooses the steps for the series of one metric: never above the shortest interval of any."""
         given = self._settings.intervals.get(series.source.name)
         found = intervals(table, series, given, self._at.timestamp())
         if not found:
             return Timing()
         step, places = min(found.values()), len(found)
-        steps = {window: step for window in windows if places * window / step <= self._settings.points}
-        history = self._settings.history
+        spans = _spans(series, recorded)
+        read = frozenset(window for window in windows if window > LONG_SECONDS and window in spans)
+        few = {window for window in windows if places * window / step <= self._settings.points}
+        steps = dict.fromkeys(few | read, step)
+        history, from_recorded = self._settings.history, self._settings.history in spans
         longest = max(2 * max(found.values()), HISTORY_STEP, places * history / self._settings.points)
-        return Timing(found, steps, history, longest, self._thresholds)
-
-    def _reach(self, table: Table, series: Series, timing: Timing) -> float:
-        """How old a sample may be to count for a step: two intervals, so that gaps show.
-
-        The longest interval of those series that go on decides; those that have ended would seem to be slow.
-        """
-        times = table.get((series, Asked.LAST_TIME, 0), {})
-        now = self._at.timestamp()
-        going = [
-            seconds for place, seconds in timing.intervals.items() if now - times.get(place, 0) <= 3 * seconds
-        ]
-        return min(2 * max(going, default=queries.LOOKBACK_SECONDS), queries.LOOKBACK_SECONDS)
-
-    def _window_questions(
-        self, timings: Mapping[Series, Timing], windows: list[int], table: Table
-    ) -> Iterator[tuple[Key, str]]:
-        for series, timing in timings.items():
-            role = series.metric.role
-            reach = self._reach(table, series, timing)
-            for window in windows:
-                if role in RANGED | MAXIMAL:
-                    yield (series, Asked.MAXIMUM, window), queries.maximum(series, window)
-                if role is Role.LAST_FAULT:
-                    yield (series, Asked.MAXIMUM, window), queries.fresh_code(series, window)
-                if role is Role.FAULT_COUNT:
-                    yield (series, Asked.MOVED, window), queries.movement(series, window)
-                if role is Role.ENERGY:
-                    piece = min(window, max(SMALLEST_PIECE, 4 * max(timing.intervals.values(), default=0)))
-                    yield (series, Asked.MOVED, window), queries.least_movement(series, window, piece)
-                    yield (series, Asked.MOVED_LAST, window), queries.sure_movement(series, piece)
-                step = timing.steps.get(window)
-                if role in RANGED and step and series.counted:
-                    yield (series, Asked.VALID, window), queries.valid_count(series, window, step, reach)
-                    if reach > 2 * step:
-                        near = queries.valid_count(series, window, step, 2 * step)
-                        yield (series, Asked.VALID_NEAR, window), near
-                    if role in PROVING_ROLES and window in self._averaged:
-                        yield (series, Asked.AVERAGE, window), queries.average(series, window, step, reach)
-
-    def _closer_questions(
-        self, timings: Mapping[Series, Timing], windows: list[int], table: Table
-    ) -> Iterator[tuple[Key, str]]:
-        """Questions about metrics of which some maximum cannot be true."""
-        for series, timing in timings.items():
-            for window in windows:
-                step = timing.steps.get(window)
-                maxima = table.get((series, Asked.MAXIMUM, window), {}).values()
-                odd = any(not 0 <= value <= series.metric.highest for value in maxima)
-                if odd and step and series.metric.role in RANGED:
-                    yield (
-                        (series, Asked.CLOSER_HIGH, window),
-                        queries.closer_maximum(series, window, step, "max"),
-                    )
-                    yield (
-                        (series, Asked.CLOSER_LOW, window),
-                        queries.closer_maximum(series, window, step, "min"),
-                    )
-                    yield (series, Asked.DISCARDED, window), queries.discarded_count(series, window, step)
-
-    def _history_questions(self, timings: Mapping[Series, Timing]) -> Iterator[tuple[Key, str]]:
-        """Questions about the time before the windows."""
-        for series, timing in timings.items():
-            seconds, step = timing.history, timing.history_step
-            if series.metric.role not in {Role.ACTIVITY, Role.HOST} or not series.counted or not step:
-                continue
-            yield (series, Asked.FIRST, seconds), queries.first_time(series, seconds, step)
-            yield (series, Asked.SEEN, seconds), queries.steps_seen(series, seconds, step)
-            for threshold in self._thresholds:
-                yield (series, Asked.ABOVE, threshold), queries.last_above(series, threshold, seconds, step)
+        longest = max(longest, PIECE_SECONDS) if from_recorded else longest
+        return Timing(found, steps, history, longest, self._thresholds, read, from_recorded)
 
 
 def _is_counted(series: Series, kinds: Sequence[frozenset[str]]) -> bool:
@@ -264,25 +218,40 @@ def _is_counted(series: Series, kinds: Sequence[frozenset[str]]) -> bool:
     return not series.whole or source.apart or sharers
 
 
+def _spans(series: Series, recorded: Mapping[int, Collection[str]]) -> frozenset[int]:
+    """The spans that recorded series of a metric reach into."""
+    if series.metric.role not in RECORDED_ROLES:
+        return frozenset()
+    name = recorded_name(series.metric, Part.MAXIMUM)
+    return frozenset(span for span, names in recorded.items() if name in names)
+
+
+def _raw_windows(timings: Mapping[Series, Timing], windows: Collection[int]) -> Iterator[str]:
+    """Which metrics are asked raw over long windows, for want of recorded series."""
+    for window in windows:
+        names = {
+            series.metric.name
+            for series, timing in timings.items()
+            if series.metric.role in RECORDED_ROLES and series.counted and window not in timing.recorded
+        }
+        if window > LONG_SECONDS and names:
+            some = ", ".join(sorted(names)[:3]) + (", …" if len(names) > 3 else "")
+            yield (
+                f"the window of {window // 3_600} h is asked raw for {some}: no recording rules that reach"
+                " over it (rules.longWindows of the chart); beyond 40 million samples it is not counted"
+            )
+
+
 def _like_pods(series: Series, timings: Mapping[Series, Timing]) -> Timing:
     """The steps for whole devices: the shortest of those of the same metric by pod."""
     steps: dict[int, float] = {}
+    recorded: frozenset[int] = frozenset()
     for other, timing in timings.items():
-        for window, step in timing.steps.items() if other.metric == series.metric else ():
-            steps[window] = min(step, steps.get(window, step))
-    return Timing(steps=steps)
-
-
-def _timing_questions(series: Collection[Series]) -> Iterator[tuple[Key, str]]:
-    for one in series:
-        role = one.metric.role
-        if one.counted and role in RANGED | {Role.KERNEL, Role.ENERGY}:
-            for seconds in DETECT_SECONDS:
-                yield (one, Asked.COUNT, seconds), queries.sample_count(one, seconds)
-            yield (one, Asked.LAST_TIME, 0), queries.last_time(one)
-            yield (one, Asked.EARLIER_TIME, 0), queries.earlier_time(one)
-        if role in CURRENT:
-            yield (one, Asked.LAST, 0), queries.last_value(one)
+        if other.metric == series.metric:
+            recorded |= timing.recorded
+            for window, step in timing.steps.items():
+                steps[window] = min(step, steps.get(window, step))
+    return Timing(steps=steps, recorded=recorded)
 
 
 def _first(errors: BaseExceptionGroup[PrometheusError]) -> PrometheusError:
