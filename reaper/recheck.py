@@ -16,6 +16,7 @@ from reaper.observation import Observation
 from reaper.outlook import due_time
 from reaper.owners import OwnersUnreadableError
 from reaper.pause import Pause
+from reaper.podgroups import pod_group_of
 from reaper.pods import GpuPod
 from reaper.ports import Ports
 from reaper.subjects import Subject
@@ -83,6 +84,8 @@ class Recheck:
         pod = await self._ports.fresh_pod(member.pod.namespace, member.pod.name)
         if pod is None or pod.uid != member.pod.uid:
             return Refusal(Reason.CHANGED, f"{name} is gone")
+        if _belonging(pod) != _belonging(member.pod):
+            return Refusal(Reason.CHANGED, f"{name} belongs to others than it did")
         namespace = await self._ports.fresh_namespace(pod.namespace)
         now = self._ports.clock.now()
         mark = self._memory.fresh_mark_of(pod)
@@ -111,3 +114,8 @@ class Recheck:
         if not same_stretch(mark, verdict, terms, seen.last_idle if seen else None):
             return Refusal(Reason.CHANGED, f"{name} was in use since its warning")
         return structs.replace(fresh, verdict=verdict)
+
+
+def _belonging(pod: GpuPod) -> tuple[object, ...]:
+    """What the pods that were judged with this one were found by."""
+    return pod.owner, pod_group_of(pod)

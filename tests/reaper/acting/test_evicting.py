@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from policy.objects import OwnerReference
 from policy.selection import PolicySet
 from policy.verdicts import Reason, VerdictKind
 from reaper.act import Outcome, Result
 from reaper.owners import Root
 from reaper.pause import Pause
 from reaper.records import Phase
-from tests.reaper.acting.made import POLICY, pod_of
+from tests.reaper.acting.made import LABELS, POLICY, pod_of
 from tests.reaper.acting.worlds import FakeWorld, annotate, warned
 
 
@@ -68,6 +69,29 @@ async def test_a_change_right_before_the_action_spares_the_pod(change: Any) -> N
     world.before_look = once
     await world.run(2)
     assert fired
+    assert world.actor.tried == []
+    assert world.records.kept == {}
+
+
+OTHERS = OwnerReference("batch/v1", "Job", "others", "uid-others", controller=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"owner": OTHERS}, id="another owner takes it"),
+        pytest.param(
+            {"labels": {**LABELS, "kueue.x-k8s.io/pod-group-name": "others"}}, id="it joins a pod group"
+        ),
+    ],
+)
+async def test_a_pod_that_belongs_to_others_right_before_the_action_is_spared(change: Any) -> None:
+    """Those whom it belongs to now have not been judged with it, and may be busy."""
+    world = await warned()
+    await world.run(29)
+    world.before_look = lambda: world.change(world.pod("a").uid, **change)
+    while world.observed < 2 + world.observed_before:
+        await world.run(1)
     assert world.actor.tried == []
     assert world.records.kept == {}
 
