@@ -19,6 +19,9 @@ class Memo(Generic[Result]):
     `limit` is the sum of the sizes of what is remembered, in whatever unit whoever asks gives them: anybody
     may send objects as large as the API server takes. When full it forgets everything: simpler than choosing,
     and one miss is cheap.
+
+    The thread for large objects asks it beside the event loop, without a lock: then a result may be computed
+    twice, and the sum be off by one entry until everything is forgotten the next time.
     """
 
     def __init__(self, limit: int) -> None:
