@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.printing import plain
+from cli.printing import new_table, plain
 from policy.durations import format_time
 from policy.verdicts import REASONS, Reason
 from reaper.plays import Play, Result
@@ -27,9 +26,7 @@ WORDS = {
 
 def backtest_table(play: Play, result: Result, _width: int) -> RenderableType:
     """The whole answer; hours are device-hours."""
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
-    )
+    table = new_table()
     for title in COLUMNS:
         table.add_column(title, justify="left" if title == "NAMESPACE" else "right", overflow="fold")
     by_waste = sorted(result.tallies.items(), key=lambda item: (-item[1].reclaimed_seconds, item[0]))

@@ -16,8 +16,6 @@ from cli.running import identity_of, run_component
 from cli.setting_flags import FILE, give_flags, parameter
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from certs.inspection import Inspection
     from runtime.clock import Clock
     from runtime.kube import KubeClient
@@ -59,8 +57,6 @@ def ensure(**given: object) -> None:
 @app.command()
 def inspect(**given: object) -> None:
     """Show every certificate and caBundle with its end, and what is wrong: exit code 1 if anything is."""
-    from rich.console import Console
-
     output = given.pop("output") or TextOutput.TEXT
     settings, _ = _load(given)
     found: list[Inspection] = []
@@ -76,22 +72,22 @@ def inspect(**given: object) -> None:
 
         typer.echo(msgspec.json.format(msgspec.json.encode(found[0])).decode())
     else:
-        _show(Console(), found[0])
+        _show(found[0])
     sys.exit(1 if found[0].problems else 0)
 
 
-def _show(console: Console, found: Inspection) -> None:
-    from rich.table import Table
-
+def _show(found: Inspection) -> None:
+    from cli.printing import console_of, new_table, plain
     from policy.durations import duration_of
 
-    table = Table(box=None, pad_edge=False)
+    console, table = console_of(), new_table()
     for title in ("WHAT", "NAME", "UNTIL", "LEFT", "SHA256"):
         table.add_column(title, overflow="fold")
     for row in found.rows:
         left = duration_of(row.seconds_left // 3600 * 3600).text if row.seconds_left >= 3600 else "< 1h"
         ended = "ended" if row.not_after and row.seconds_left <= 0 else left
-        table.add_row(row.what, row.name, row.not_after, ended if row.not_after else "", row.sha256)
+        cells = (row.what, row.name, row.not_after, ended if row.not_after else "", row.sha256)
+        table.add_row(*map(plain, cells))
     console.print(table)
     for problem in found.problems:
         console.print(f"problem: {problem}", style="red", markup=False, highlight=False)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.printing import plain
+from cli.printing import new_table, plain
 from cli.verdict_table import age
 from reaper.reclaims import Reclaim
 from reaper.records import Phase
@@ -30,9 +29,7 @@ def history_table(found: Sequence[Reclaim], now: datetime, span: str, width: int
     """All records; fewer columns below `WIDE` characters."""
     if not found:
         return Text(f"Nothing was taken back within {span}.")
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
-    )
+    table = new_table()
     wide = width >= WIDE
     titles = [
         "WHEN",

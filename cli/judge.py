@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from cli.options import Form, Output
 
 if TYPE_CHECKING:
     from policy.errors import FieldError
@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from reaper.prometheus import PrometheusOptions
 
 PREFIX = "GPU_TENURE_JUDGE_"
-PIPE_WIDTH = 160
-
-
-class Output(StrEnum):
-    """How verdicts are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 Pods = Annotated[
     Path | None,
     typer.Option(help="What `kubectl get pods -A -o json` prints; `-` reads it from standard input."),
@@ -44,7 +34,6 @@ At = Annotated[str | None, typer.Option(help="Judge at this time (RFC 3339) inst
 Policies = Annotated[
     list[Path] | None, typer.Option(help="GPUPolicy files for pods that carry no terms; may be repeated.")
 ]
-Form = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 Intervals = Annotated[
     list[str] | None,
     typer.Option(help="Scrape interval of an exporter where it cannot be detected.", metavar="dcgm=5m"),
@@ -207,11 +196,7 @@ def _print(
     if output is Output.JSON:
         print(json.dumps([document(one) for one in judged], indent=2))
         return
-    from rich.console import Console
-
+    from cli.printing import show
     from cli.verdict_table import verdict_table
 
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(width=PIPE_WIDTH)
-    console.print(verdict_table(judged, observation, console.width))
+    show(lambda width: verdict_table(judged, observation, width))

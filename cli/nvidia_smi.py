@@ -78,21 +78,20 @@ def _lines(path: Path) -> list[str]:
 
 
 def _show(found: Sequence[tuple[str, CardVerdict]], terms: Terms) -> None:
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
+    from cli.printing import console_of, new_table, plain
     from cli.verdict_table import STYLES
     from policy.verdicts import REASONS
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = new_table()
     for title in ("RECORDING", "CARD", "NAME", "VERDICT", "MAX", "MEMORY", "SAMPLES", "HOW IT IS KNOWN"):
         table.add_column(title, overflow="fold")
     for node, card in found:
         table.add_row(
-            node,
-            card.card,
-            card.name,
+            plain(node),
+            plain(card.card),
+            plain(card.name),
             Text(card.kind.value, STYLES[card.kind]),
             "" if card.maximum is None else f"{card.maximum:g} %",
             "" if card.memory is None else f"{card.memory // (1 << 20)}Mi",
@@ -100,7 +99,7 @@ def _show(found: Sequence[tuple[str, CardVerdict]], terms: Terms) -> None:
             REASONS[card.reason],
         )
     counted = Counter(card.kind.value for _, card in found)
-    console = Console()
+    console = console_of()
     console.print(table)
     console.print(
         f"\n{', '.join(f'{count} {kind}' for kind, count in sorted(counted.items()))}: {terms.describe()}."

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from rich import box
 from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from cli.options import PIPE_WIDTH
@@ -23,6 +25,13 @@ def show(make: Callable[[int], RenderableType]) -> None:
     """Prints what is made for the width of standard output."""
     console = console_of()
     console.print(make(console.width))
+
+
+def new_table() -> Table:
+    """Gives an empty table in the look that all commands have."""
+    return Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
+    )
 
 
 def plain(text: object, style: str = "") -> Text:

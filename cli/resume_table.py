@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from cli.printing import plain
+from cli.printing import new_table, plain
 from reaper.resuming import Decision, Result, Stopped
 
 STYLES = {
@@ -25,9 +23,7 @@ def resume_table(found: Sequence[tuple[Stopped, Decision]], width: int) -> Rende
     """All stops, the newest first; without the numbers of GPUs below 100 characters."""
     if not found:
         return Text("Nothing that was stopped was found.")
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
-    )
+    table = new_table()
     titles = ["STOPPED", "NAMESPACE", "OWNER", *(["GPUS"] if width >= 100 else []), "RESULT", "WHAT"]
     for title in titles:
         table.add_column(title, overflow="fold", ratio=1 if title == "WHAT" else None)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from cli.printing import plain
+from cli.printing import new_table, plain
 from cli.status_input import Status
 from cli.verdict_table import IDENTIFIER, NOTHING, STYLES, Column, age
 from policy.keys import Annotation, Label
@@ -19,8 +17,6 @@ from reaper.messages import clock
 from reaper.overview import Next, Row
 
 WIDE = 140
-
-
 COLUMNS = (
     Column("NAMESPACE"),
     Column("POD"),
@@ -35,8 +31,6 @@ COLUMNS = (
     Column("DECIDED BY", always=False),
     Column("NEXT"),
 )
-
-
 IN_LINES = ("NAMESPACE", "POD", "GPUS", "VERDICT", "DECIDED BY", "NEXT", "WHY")
 
 
@@ -45,9 +39,7 @@ def status_table(status: Status, width: int, *, exempt: bool) -> RenderableType:
     rows = [row for row in status.rows if row.exempt or not exempt]
     parts: list[RenderableType] = []
     if rows:
-        table = Table(
-            box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
-        )
+        table = new_table()
         columns = [column for column in COLUMNS if width >= WIDE or column.always]
         for column in columns:
             table.add_column(column.title, justify=column.justify, overflow="fold", ratio=column.ratio)

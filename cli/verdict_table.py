@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
-from rich import box
 from rich.console import Group, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from cli.printing import new_table, plain
 from policy.verdicts import REASONS, Reason, VerdictKind
 from reaper.advice import advise
 from reaper.dossier import Judged
@@ -65,9 +65,7 @@ def verdict_table(judged: Sequence[Judged], observation: Observation, width: int
     end = Padding(summary(judged, observation), (1, 0))
     if not observation.complete:
         return end
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
-    )
+    table = new_table()
     columns = [column for column in COLUMNS if width >= WIDE or column.always]
     for column in columns:
         table.add_column(column.title, justify=column.justify, overflow="fold", ratio=column.ratio)
@@ -114,8 +112,8 @@ def _row(one: Judged, now: datetime, *, wide: bool) -> dict[str, RenderableType]
         sentence = IDENTIFIER.sub(r"\1…", verdict.sentence or REASONS[verdict.reason])
         known.append(": " if known else "").append(sentence, "default")
     return {
-        "NAMESPACE": pod.namespace,
-        "POD": pod.name,
+        "NAMESPACE": plain(pod.namespace),
+        "POD": plain(pod.name),
         "GPUS": str(pod.devices.devices),
         "VERDICT": Text(verdict.kind.value + (" (parked)" if verdict.parked else ""), style),
         "IDLE FOR": Text(NOTHING, "dim") if idle is None else Text(age(now - idle), style),
@@ -164,7 +162,7 @@ def _by_namespace(idle: Sequence[Judged]) -> RenderableType:
     grid = _grid()
     for namespace, count in sorted(devices.items(), key=lambda item: (-item[1], item[0])):
         bar = "█" * max(1, round(BAR_WIDTH * count / most))
-        grid.add_row(f"  {count}", namespace, Text(bar, style=STYLES[VerdictKind.IDLE]))
+        grid.add_row(f"  {count}", plain(namespace), Text(bar, style=STYLES[VerdictKind.IDLE]))
     return grid
 
 

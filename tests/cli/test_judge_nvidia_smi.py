@@ -42,6 +42,17 @@ def test_cards_are_shown_with_what_is_known(recording: Path) -> None:
     assert "Cards, not pods" in shown
 
 
+def test_what_a_recording_says_steers_no_terminal(tmp_path: Path) -> None:
+    """Names of cards and files are text: neither markup nor an escape."""
+    path = tmp_path / "[red]node.csv"
+    path.write_text("\n".join([HEADER, line(0, "9 %", name="odd [/b] \x1b[31mname")]))
+    done = run("--nvidia-smi", str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "[red]node" in done.stdout
+    assert "odd [/b]" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
 def test_a_policy_and_json(recording: Path, tmp_path: Path) -> None:
     """The terms of a policy; every number, for a script."""
     policy = tmp_path / "policy.yaml"
