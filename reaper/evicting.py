@@ -16,7 +16,7 @@ from reaper.recheck import Recheck, Refusal
 from reaper.recording import Recorder
 from reaper.records import Phase, Record
 from reaper.report import Reporter
-from reaper.stopping import Stopper
+from reaper.stopping import TOO_SLOW, Stopper, is_old
 
 LOOK_SECONDS = 30.0
 """A look that is older than this proves nothing: what was idle may be in use again."""
@@ -52,8 +52,8 @@ class Evictor:
         """Acts on one group; False if the cycle must not act any more."""
         started = [by_uid[uid].decided_at for uid in group.uids if uid in by_uid]
         decided_at = min(started, default=self._ports.clock.now().replace(microsecond=0))
+        looked = self._ports.clock.monotonic()
         if len(group.members) > 1 or group.action is Action.STOP:
-            looked = self._ports.clock.monotonic()
             refused = await self._first_refusal(group, by_uid, decided_at)
             if refused is not None:
                 return refused is not Outcome.BUSY
@@ -62,10 +62,11 @@ class Evictor:
                 self._recorder.spared(group, Refusal(Reason.CHANGED, why))
                 return True
         if group.action is Action.STOP:
-            return await self._stopper.stop(group, decided_at)
-        return await self._evict(group, decided_at)
+            return await self._stopper.stop(group, decided_at, looked)
+        return await self._evict(group, decided_at, looked)
 
-    async def _evict(self, group: Group, decided_at: datetime) -> bool:
+    async def _evict(self, group: Group, decided_at: datetime, looked: float) -> bool:
+        begun = False
         for member in group.members:
             record = await self._recorder.begin(member, decided_at, Action.EVICT)
             if record is None:
@@ -74,6 +75,10 @@ class Evictor:
                 continue
             if not self._ports.leading():
                 return False
+            if not begun and is_old(looked, self._ports.clock.monotonic()):
+                self._recorder.spared(group, TOO_SLOW)
+                return True
+            begun = True
             result = await self._ports.actor.evict(member.pod, dry_run=self._reporter.dry_run)
             await self._recorder.settle(member, record, result)
             if result.outcome is Outcome.BUSY:

@@ -20,6 +20,18 @@ from reaper.subjects import Subject
 from runtime.kube import ApiError, ApiUnreachable
 
 ALREADY = Result(Outcome.ACCEPTED, "it was stopped already")
+OLDEST_SECONDS = 60.0
+"""Nothing is begun on a look that is older than this, however long the records of an action took."""
+TOO_SLOW = Refusal(Reason.CHANGED, "writing the records took too long: what was idle may be in use again")
+
+
+def is_old(looked: float, now: float) -> bool:
+    """True if a look, by the monotonic clock, is too old to begin an action on."""
+    return now - looked > OLDEST_SECONDS
+
+
+class _OtherOwnerError(Exception):
+    """A pod's root owner is not the one whose pods were judged."""
 
 
 class Stopper:
@@ -30,12 +42,18 @@ class Stopper:
         self._reporter = reporter
         self._recorder = recorder
 
-    async def stop(self, group: Group, decided_at: datetime) -> bool:
-        """Stops the owners of a group whose pods may all go; False if the cycle must not act any more."""
+    async def stop(self, group: Group, decided_at: datetime, looked: float) -> bool:
+        """Stops the owners of a group whose pods may all go; False if the cycle must not act any more.
+
+        `looked` is when, by the monotonic clock, the pods were looked at.
+        """
         try:
             found = await self._find(group)
         except NotStoppableError as error:
             await self._refuse(group, decided_at, str(error))
+            return True
+        except _OtherOwnerError as error:
+            self._recorder.spared(group, Refusal(Reason.CHANGED, str(error)))
             return True
         except (ApiError, ApiUnreachable, OwnersUnreadableError) as error:
             self._recorder.spared(group, Refusal(Reason.CHANGED, f"the owner could not be read: {error}"))
@@ -48,6 +66,9 @@ class Stopper:
             if record is None:
                 return True
             begun.append((member, record))
+        if is_old(looked, self._ports.clock.monotonic()):
+            self._recorder.spared(group, TOO_SLOW)
+            return True
         return await self._change(begun, found)
 
     async def _change(self, begun: list[tuple[Subject, Record]], found: Mapping[str, Found]) -> bool:
@@ -65,7 +86,13 @@ class Stopper:
 
     async def _find(self, group: Group) -> Mapping[str, Found]:
         now = self._ports.clock.now()
-        chains = [(member.pod, await self._ports.owners.chain(member.pod, now)) for member in group.members]
+        chains = []
+        for member in group.members:
+            chain = await self._ports.owners.chain(member.pod, now)
+            if chain and chain[-1].uid != member.root.uid:
+                # The pods of that owner were not judged: they may be busy.
+                raise _OtherOwnerError(f"pod {member.pod.name} belongs to {chain[-1]} now")
+            chains.append((member.pod, chain))
         return await self._ports.stops.find(chains, now)
 
     async def _stop(self, target: Found, member: Subject) -> Result:

@@ -149,6 +149,24 @@ async def test_a_run_is_spared_if_asking_about_it_took_too_long() -> None:
     assert world.actor.evicted == ["rank-0", "rank-1", "rank-2"]
 
 
+async def test_nothing_is_evicted_on_a_look_that_its_record_made_old() -> None:
+    """The pod may be in use again by the time that the API server has written the record."""
+    world = await warned()
+    begin = world.records.begin
+
+    async def slowly(record: Any, spec: Any) -> Any:
+        world.clock.time += timedelta(seconds=61)
+        return await begin(record, spec)
+
+    world.records.begin = slowly  # type: ignore[method-assign]
+    await world.run(34)
+    assert world.records.kept
+    assert world.actor.tried == []
+    world.records.begin = begin  # type: ignore[method-assign]
+    await world.run(1)
+    assert world.actor.evicted == ["a"]
+
+
 async def test_a_budget_is_asked_again_after_minutes_and_told_once() -> None:
     """Not in every cycle."""
     world = await warned()

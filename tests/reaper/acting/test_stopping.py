@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -179,6 +180,43 @@ async def test_nothing_is_stopped_without_the_lease() -> None:
     world.records.begin = lose  # type: ignore[method-assign]
     await world.run(34)
     assert world.stops.tried == []
+
+
+async def test_an_owner_that_the_pods_have_got_since_is_not_stopped() -> None:
+    """Its other pods were never judged, and may be busy."""
+    world = stage(WEB, "web-1")
+    await world.run(30)
+    find = world.owners.chain
+
+    async def adopted(pod: Any, now: Any) -> Any:
+        assert await find(pod, now)
+        return (TRAIN,)
+
+    world.owners.chain = adopted  # type: ignore[method-assign]
+    await world.run(4)
+    assert world.stops.tried == []
+    assert world.records.kept == {}
+    world.owners.chain = find  # type: ignore[method-assign]
+    await world.run(1)
+    assert world.stops.stopped == ["web"]
+
+
+async def test_nothing_is_stopped_on_a_look_that_its_records_made_old() -> None:
+    """An API server that takes long over every record leaves time for the pods to be used again."""
+    world = stage(WEB, "web-1", "web-2")
+    begin = world.records.begin
+
+    async def slowly(record: Any, spec: Any) -> Any:
+        world.clock.time += timedelta(seconds=40)
+        return await begin(record, spec)
+
+    world.records.begin = slowly  # type: ignore[method-assign]
+    await world.run(40)
+    assert len(world.records.kept) == 2
+    assert world.stops.tried == []
+    world.records.begin = begin  # type: ignore[method-assign]
+    await world.run(1)
+    assert world.stops.stopped == ["web"]
 
 
 async def test_a_dry_run_asks_the_api_server_and_changes_nothing() -> None:
