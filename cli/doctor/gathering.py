@@ -202,6 +202,7 @@ def _options(facts: Facts) -> Options:
         facts.settings,
         facts.has("quota"),
         frozenset(name for name, yes in flags.items() if yes),
+        _certs_settings(facts).canary_namespace,
         _certs_settings(facts).serving_secret,
     )
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from certs.canary import canary_pod
 from cli.doctor.facts import Canary, Seen
 from reaper.rights import AT_A_TIME, Right
 from runtime.kube import ApiError, ApiUnreachable, KubePort
@@ -16,17 +17,10 @@ from runtime.listing import Reader, read_list
 
 T = TypeVar("T")
 REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-RESOURCES: Final = {"nvidia.com/gpu": 1, "cpu": "100m", "memory": "64Mi"}
+RESOURCE: Final = "nvidia.com/gpu"
 REFUSED: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED})
 PAGE: Final = 500
 NO_RIGHTS: Final = "not readable with your rights"
-# As strict as any namespace may ask for, so that only ours have something to say about it.
-RESTRICTED: Final = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "runAsNonRoot": True,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 
 
 class ClusterReader:
@@ -94,7 +88,9 @@ class ClusterReader:
         """Tries a GPU pod by a server-side dry run: all of admission, and nothing is kept."""
         path = f"/api/v1/namespaces/{namespace}/pods"
         try:
-            answer = await self.client.request("POST", path, query={"dryRun": "All"}, body=_canary_pod())
+            answer = await self.client.request(
+                "POST", path, query={"dryRun": "All"}, body=canary_pod(RESOURCE)
+            )
         except ApiError as error:
             return Canary(namespace, error.status, error.message or str(error))
         except ApiUnreachable as error:
@@ -126,20 +122,3 @@ def _review(spec: Mapping[str, object]) -> dict[str, object]:
 def _allowed(answer: Mapping[str, Any]) -> bool:
     status = answer.get("status")
     return isinstance(status, dict) and status.get("allowed") is True
-
-
-def _canary_pod() -> dict[str, object]:
-    container = {
-        "name": "canary",
-        "image": "registry.k8s.io/pause:3.10",
-        "resources": {"limits": RESOURCES},
-        "securityContext": RESTRICTED,
-    }
-    spec = {
-        "restartPolicy": "Never",
-        "schedulerName": "gpu-tenure-doctor",
-        "automountServiceAccountToken": False,
-        "containers": [container],
-    }
-    metadata = {"generateName": "gpu-tenure-canary-"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -25,6 +25,7 @@ class Options(Struct, frozen=True):
         settings: The reaper's settings.
         quota: Whether quotas are kept.
         protected: Components that ask who may read their metrics.
+        canary_namespace: Where `certs` tries GPU pods; empty if it tries none.
         serving_secret: The Secret with the serving certificate.
     """
 
@@ -32,6 +33,7 @@ class Options(Struct, frozen=True):
     settings: ReaperSettings
     quota: bool = False
     protected: frozenset[str] = frozenset()
+    canary_namespace: str = ""
     serving_secret: str = "gpu-tenure-webhook-tls"  # noqa: S105 - the name of a Secret
 
 
@@ -90,7 +92,9 @@ def _certs(options: Options) -> list[Right]:
         ("mutatingwebhookconfigurations", "zz-gpu-tenure"),
         ("validatingwebhookconfigurations", "gpu-tenure"),
     )
+    canary = [Right("", "pods", "create", namespace=options.canary_namespace)]
     return [
+        *(canary if options.canary_namespace else ()),
         *(
             Right(ADMISSION, kind, verb, name=name)
             for kind, name in configurations
