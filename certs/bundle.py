@@ -11,12 +11,14 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.issue import KeyPair
 
@@ -27,12 +29,18 @@ MOST_TRUSTED = 8
 UNREADABLE = (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
 """What the library raises for a certificate or key that cannot be read."""
 
+CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+"""Those that API servers know."""
+
 Data = Mapping[str, bytes]
 """The decoded data of a Secret."""
 
 
 class Certificate(msgspec.Struct, frozen=True):
-    """What is used of a certificate; two of them are the same if their `fingerprint` (SHA-256, hex) is."""
+    """What is used of a certificate; two of them are the same if their `fingerprint` (SHA-256, hex) is.
+
+    `usable`: API servers know its kind of key, and it may sign if it is a CA, else serve.
+    """
 
     pem: bytes
     fingerprint: str
@@ -43,10 +51,16 @@ class Certificate(msgspec.Struct, frozen=True):
     issuer_key: bytes
     is_ca: bool
     names: tuple[str, ...] = ()
+    usable: bool = True
 
     def valid(self, now: datetime) -> bool:
         """Whether `now` lies in its validity."""
         return self.not_before <= now < self.not_after
+
+    def signed_by(self, authority: Certificate) -> bool:
+        """Whether a CA signed it, by the signature itself: names of keys can be written by anybody."""
+        named = bool(self.issuer_key) and self.issuer_key == authority.subject_key
+        return named and _issued(self.pem, authority.pem)
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -94,7 +108,7 @@ def read_bundle(authority: Data | None, serving: Data | None) -> Bundle:
     known = [*read_certificates(authority.get(AUTHORITIES, b"")), *_leading(authority.get(CERT, b""))]
     known += read_certificates(serving.get(AUTHORITIES, b""))
     signs = read_certificate(signer.cert_pem).fingerprint if signer else ""
-    others = {one.fingerprint: one for one in known if one.is_ca and one.fingerprint != signs}
+    others = {one.fingerprint: one for one in known if one.is_ca and one.usable and one.fingerprint != signs}
     bundle = Bundle(signer, newest(others.values()), leaf)
     same = authority_data(bundle) == authority and serving_data(bundle) == serving
     complete = signer is not None and leaf is not None and same
@@ -152,7 +166,7 @@ def _leading(pem: bytes) -> list[Certificate]:
 def _pair(data: Data, *, ca: bool) -> KeyPair | None:
     """A certificate of the kind that is wanted, and the key that belongs to it."""
     found = read_certificates(data.get(CERT, b""))
-    if not found or found[0].is_ca is not ca:
+    if not found or found[0].is_ca is not ca or not found[0].usable:
         return None
     try:
         key = serialization.load_pem_private_key(data.get(KEY, b""), password=None)
@@ -168,6 +182,7 @@ def _pair(data: Data, *, ca: bool) -> KeyPair | None:
 def _certificate(read: x509.Certificate) -> Certificate:
     extensions = {extension.oid: extension.value for extension in read.extensions}
     constraints = extensions.get(x509.BasicConstraints.oid)
+    is_ca = isinstance(constraints, x509.BasicConstraints) and constraints.ca
     names = extensions.get(x509.SubjectAlternativeName.oid)
     subject_key = extensions.get(x509.SubjectKeyIdentifier.oid)
     issuer_key = extensions.get(x509.AuthorityKeyIdentifier.oid)
@@ -179,9 +194,43 @@ def _certificate(read: x509.Certificate) -> Certificate:
         not_after=read.not_valid_after_utc,
         subject_key=subject_key.digest if isinstance(subject_key, x509.SubjectKeyIdentifier) else b"",
         issuer_key=_issuer_key(issuer_key),
-        is_ca=isinstance(constraints, x509.BasicConstraints) and constraints.ca,
+        is_ca=is_ca,
         names=_names(names),
+        usable=_has_known_key(read) and _usable(extensions, is_ca=is_ca),
     )
+
+
+@lru_cache(maxsize=64)
+def _issued(leaf: bytes, authority: bytes) -> bool:
+    """Whether one PEM certificate is signed by another."""
+    try:
+        signer = x509.load_pem_x509_certificate(authority)
+        x509.load_pem_x509_certificate(leaf).verify_directly_issued_by(signer)
+    except (*UNREADABLE, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _has_known_key(read: x509.Certificate) -> bool:
+    """Whether API servers know the kind of key: they refuse a caBundle with any other in it."""
+    try:
+        key = read.public_key()
+    except UNREADABLE:
+        return False
+    known = isinstance(key, rsa.RSAPublicKey | ed25519.Ed25519PublicKey)
+    return known or (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, CURVES))
+
+
+def _usable(extensions: Mapping[x509.ObjectIdentifier, x509.ExtensionType], *, is_ca: bool) -> bool:
+    """Whether API servers accept a certificate as a CA or, if it is none, as a server's."""
+    usage = extensions.get(x509.KeyUsage.oid)
+    purposes = extensions.get(x509.ExtendedKeyUsage.oid)
+    may_serve = not isinstance(purposes, x509.ExtendedKeyUsage) or any(
+        purpose in purposes
+        for purpose in (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE)
+    )
+    may_sign = not isinstance(usage, x509.KeyUsage) or usage.key_cert_sign
+    return may_serve and (may_sign or not is_ca) and x509.NameConstraints.oid not in extensions
 
 
 def _issuer_key(extension: object) -> bytes:

@@ -117,7 +117,11 @@ def advance(
     """
     if decision.step is Step.ADD_CA:
         # What has ended is no help to anybody; an old CA without an end in sight keeps its leaves trusted.
-        old = {one.fingerprint: one for one in (*bundle.authorities, *seen) if one.is_ca and one.valid(now)}
+        old = {
+            one.fingerprint: one
+            for one in (*bundle.authorities, *seen)
+            if one.is_ca and one.usable and one.valid(now)
+        }
         added = issue_ca(CA_NAME, now, plan.lives.ca, randomness)
         return msgspec.structs.replace(bundle, signer=added, trusted=newest(old.values()))
     if decision.step is Step.RENEW_LEAF and bundle.signer is not None:
@@ -139,6 +143,9 @@ def _unfit_signer(signer: Certificate | None, now: datetime, plan: Plan) -> str 
         return f"the CA is not valid: {_span(signer)}"
     if signer.not_after - now <= plan.lives.ca_renew:
         return f"the CA ends at {signer.not_after:%Y-%m-%dT%H:%M:%SZ}"
+    # Of its own two dates, whatever the clock says now: ours live as long as is wanted, give or take seconds.
+    if signer.not_after - signer.not_before > plan.lives.ca + 2 * BACKDATED:
+        return f"the CA lives for longer than is wanted: {_span(signer)}"
     return None
 
 
@@ -152,7 +159,7 @@ def _broken_leaf(bundle: Bundle, plan: Plan, now: datetime) -> str | None:
     missing = [name for name in plan.names if name not in leaf.names]
     if missing:
         return f"the certificate is not for {', '.join(missing)}"
-    issuers = [one for one in bundle.authorities if one.subject_key and one.subject_key == leaf.issuer_key]
+    issuers = [one for one in bundle.authorities if leaf.signed_by(one)]
     if not issuers:
         return "the certificate is signed by no CA of ours"
     if not any(one.valid(now) for one in issuers):
@@ -174,7 +181,7 @@ def _due_leaf(bundle: Bundle, plan: Plan, now: datetime) -> str | None:
 
 def _signed_by_signer(bundle: Bundle) -> bool:
     leaf, signer = bundle.leaf_certificate, bundle.signer_certificate
-    return leaf is not None and signer is not None and leaf.issuer_key == signer.subject_key
+    return leaf is not None and signer is not None and leaf.signed_by(signer)
 
 
 def _droppable(bundle: Bundle, plan: Plan, now: datetime) -> Certificate | None:
