@@ -34,9 +34,8 @@ from reaper.stopways import ways_of
 from reaper.subjects import Subject
 from reaper.survey import is_judged
 from reaper.switches import CONFIG_MAP, Switches, switches_of
-from reaper.world import decode_pod
+from reaper.world import CONTROLLER, decode_pod
 
-REAPER = "gpu-tenure.io/reaper"
 BRAKE_QUERY = "max(gpu_tenure_reaper_brake_engaged)"
 
 
@@ -235,6 +234,6 @@ async def _events(cluster: Cluster, namespace: str) -> dict[str, Told]:
 def _event(raw: msgspec.Raw) -> tuple[str, Told] | None:
     found = msgspec.json.decode(raw, type=_Event)
     at = readable_time((found.series.last_observed_time if found.series else None) or found.event_time)
-    if found.reporting_controller != REAPER or at is None or not found.regarding.uid:
+    if found.reporting_controller != CONTROLLER or at is None or not found.regarding.uid:
         return None
     return found.regarding.uid, Told(found.reason, found.note, at)

@@ -14,11 +14,10 @@ from msgspec import structs
 
 from policy.objects import Namespace, ObjectMeta
 from policy.profile import Profile
-from policy.verdicts import Reason, VerdictKind
+from policy.verdicts import VerdictKind
 from reaper.aftermath import REGRET
 from reaper.brakes import Brake, advance
 from reaper.brakes import Sample as BrakeSample
-from reaper.evidence import Verdict
 from reaper.judge import judge
 from reaper.lives import Identity, Life, Lives, pod_of
 from reaper.marks import Mark
@@ -42,9 +41,6 @@ OWNERS = (
 )
 PATIENCE = 3
 """Moments without any full answer from the beginning: nobody waits for a week of them."""
-
-EXPECTED = frozenset({Reason.TOO_YOUNG, Reason.NOT_STARTED})
-"""Unknown verdicts that say nothing about the metrics."""
 
 
 class Counted:
@@ -165,7 +161,7 @@ class Player:
         sample = BrakeSample(
             at=at,
             judged=sum(one.devices for one in weighed),
-            unknown=sum(one.devices for one in weighed if _puzzles(one.verdict)),
+            unknown=sum(one.devices for one in weighed if one.verdict is not None and one.verdict.puzzling),
             turned_idle=turned,
             reclaimed=self._reclaimed,
         )
@@ -177,7 +173,7 @@ class Player:
     def _count(self, subjects: Collection[Subject]) -> None:
         seconds = self._play.step.total_seconds()
         for one in subjects:
-            self.result.of(one.pod.namespace).judged(one, seconds, expected=not _puzzles(one.verdict))
+            self.result.of(one.pod.namespace).judged(one, seconds)
 
     def _apply(self, planned: Plan, at: datetime) -> None:
         for step in planned.steps:
@@ -235,7 +231,3 @@ class Player:
         """Lets a pod that was used again live on, as its owner would have made it again."""
         del self._ghosts[uid]
         self._records[uid] = structs.replace(self._records[uid], pod_uid=f"{uid} before")
-
-
-def _puzzles(verdict: Verdict | None) -> bool:
-    return verdict is not None and verdict.kind is VerdictKind.UNKNOWN and verdict.reason not in EXPECTED

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import structlog
 
-from policy.verdicts import Reason, VerdictKind
+from policy.verdicts import Reason
 from reaper import metrics, report
 from reaper.alertboard import Topic
 from reaper.brakes import Brake, Sample, advance
@@ -40,9 +40,6 @@ from reaper.warning_telling import tell_warnings
 from runtime.kube import ApiError, ApiUnreachable
 
 log = structlog.get_logger(__name__)
-EXPECTED = frozenset({Reason.TOO_YOUNG, Reason.NOT_STARTED})
-"""Unknown verdicts that turnover brings every day, and that say nothing about the metrics."""
-
 NOT_SYNCED = "NotSynced"
 API_UNAVAILABLE = "ApiUnavailable"
 
@@ -214,7 +211,7 @@ class Cycle:
         sample = Sample(
             at=now,
             judged=sum(one.devices for one in weighed),
-            unknown=sum(one.devices for one in weighed if _is_puzzling(one)),
+            unknown=sum(one.devices for one in weighed if one.verdict is not None and one.verdict.puzzling),
             turned_idle=turned,
             reclaimed=self._memory.reclaimed,
         )
@@ -256,9 +253,3 @@ class Cycle:
         await self._marker.steps(planned.steps, now)
         await self._marker.keeps(planned.keeps)
         await self._evictor.run(planned.actions, records)
-
-
-def _is_puzzling(subject: Subject) -> bool:
-    """True if metrics that should be there say nothing; pods that have only just begun are no surprise."""
-    verdict = subject.verdict
-    return verdict is not None and verdict.kind is VerdictKind.UNKNOWN and verdict.reason not in EXPECTED

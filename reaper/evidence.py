@@ -10,6 +10,9 @@ from msgspec import Struct
 from policy.durations import format_time
 from policy.verdicts import Reason, VerdictKind
 
+EXPECTED = frozenset({Reason.TOO_YOUNG, Reason.NOT_STARTED})
+"""Unknown verdicts that turnover brings every day, and that say nothing about the metrics."""
+
 
 class SignalEvidence(Struct, frozen=True):
     """One signal of one device over the window.
@@ -98,6 +101,11 @@ class Verdict(Struct, frozen=True):
     parked: bool
     evidence: Evidence
     sentence: str
+
+    @property
+    def puzzling(self) -> bool:
+        """True if metrics that should be there say nothing; of pods that have just begun none should."""
+        return self.kind is VerdictKind.UNKNOWN and self.reason not in EXPECTED
 
 
 def evidence_document(evidence: Evidence) -> dict[str, Any]:

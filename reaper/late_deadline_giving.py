@@ -39,7 +39,7 @@ class LateDeadlines:
         self._reporter = reporter
         self._rules = rules
         self._trusted = trusted
-        # Jobs need no second look: what was decided for one at its first stays.
+        # Jobs need no second look: what was decided for one at its first stays, as long as it has pods.
         self._jobs: set[str] = set()
         self._scoped: dict[str, bool] = {}
 
@@ -52,6 +52,7 @@ class LateDeadlines:
     ) -> None:
         """Gives once to each that may get one; what cannot be read or written waits for the next cycle."""
         self._scoped = {}
+        self._jobs &= {one.pod.owner.uid for one in subjects if one.pod.owner is not None}
         given = 0
         for subject in subjects:
             seen = self._memory.first_seen(subject.pod.uid)

@@ -21,7 +21,7 @@ from reaper.limits import Limits
 from reaper.plan import Plan, plan
 from reaper.records import Record
 from reaper.situation import Situation
-from reaper.steps import Change, Step
+from reaper.steps import Change, Skip, Step
 from reaper.subjects import Subject
 from reaper.survey import is_judged
 from reaper.switches import Switch, Switches, decides
@@ -39,7 +39,6 @@ HELD = frozenset(
     }
 )
 """Why something that is due does not happen now; it happens later."""
-
 
 ORDER = (VerdictKind.IDLE, VerdictKind.UNKNOWN, None, VerdictKind.ACTIVE, VerdictKind.SKIPPED)
 
@@ -128,27 +127,42 @@ class Look(Struct, frozen=True, kw_only=True):
     events: Mapping[str, Told] = {}
 
 
+class _Coming(Struct, frozen=True, kw_only=True):
+    """What the planner would do, by UID: looked up once for each of thousands of pods."""
+
+    skips: Mapping[str, Skip]
+    steps: Mapping[str, Step]
+    actions: Mapping[str, Action]
+    hold: Reason | None
+
+    @staticmethod
+    def of(planned: Plan) -> _Coming:
+        return _Coming(
+            skips={one.subject.pod.uid: one for one in reversed(planned.skips)},
+            steps={one.subject.pod.uid: one for one in reversed(planned.steps)},
+            actions={uid: group.action for group in planned.actions for uid in group.uids},
+            hold=planned.holds[0].reason if planned.holds else None,
+        )
+
+
 def rows_of(subjects: Collection[Subject], look: Look, limits: Limits, now: datetime) -> list[Row]:
     """Gives one row per pod, the most waste first."""
-    planned = plan(subjects, look.records, look.situation, limits, now)
-    found = [_row(one, planned, look, now) for one in subjects]
+    coming = _Coming.of(plan(subjects, look.records, look.situation, limits, now))
+    found = [_row(one, coming, look, now) for one in subjects]
     return sorted(
         found,
         key=lambda row: (-row.waste(now), ORDER.index(row.kind), -row.subject.devices, row.subject.key),
     )
 
 
-def _row(subject: Subject, planned: Plan, look: Look, now: datetime) -> Row:
+def _row(subject: Subject, coming: _Coming, look: Look, now: datetime) -> Row:
     uid = subject.pod.uid
-    skip = next((one for one in planned.skips if one.subject.pod.uid == uid), None)
-    step = next((one for one in planned.steps if one.subject.pod.uid == uid), None)
-    action = next((group.action for group in planned.actions if uid in group.uids), None)
+    skip, step, action = coming.skips.get(uid), coming.steps.get(uid), coming.actions.get(uid)
     reason = skip.reason if skip else None
     namespace = look.namespaces.get(subject.pod.namespace)
     enforcement = enforcement_of(namespace.metadata.labels) if namespace else Enforcement.ENABLED
     terms_action = subject.terms.action if subject.terms else Action.OBSERVE
-    hold = planned.holds[0].reason if planned.holds else None
-    switch, most = decides(terms_action, enforcement, look.switches, subject.skip, hold)
+    switch, most = decides(terms_action, enforcement, look.switches, subject.skip, coming.hold)
     next_step, next_at = _next(subject, reason, step, action, most, now)
     verdict = subject.verdict
     return Row(

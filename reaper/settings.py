@@ -104,7 +104,11 @@ class ReaperSettings(ActingSettings, AlertSettings):
         examples=['[{"name": "amd", "like": "amd", "metricPrefix": "lab_"}]'],
     )
     coverage: float = Field(
-        defaults.COVERAGE, ge=0.5, le=1, description="Share of a window's samples that a verdict needs"
+        defaults.COVERAGE,
+        ge=0.5,
+        le=1,
+        description="Share of a window's samples that a verdict needs",
+        examples=["0.9"],
     )
     fresh_scrapes: Count = Field(
         defaults.FRESH_SCRAPES, description="The last sample may be this many scrapes old", examples=["3"]

@@ -47,8 +47,8 @@ class Tally(Struct):
     regretted: int = 0
     reclaimed_seconds: float = 0.0
 
-    def judged(self, subject: Subject, seconds: float, *, expected: bool) -> None:
-        """Adds one pod at one moment; an `expected` Unknown says nothing about the metrics."""
+    def judged(self, subject: Subject, seconds: float) -> None:
+        """Adds one pod at one moment."""
         verdict = subject.verdict
         if verdict is None:
             return
@@ -56,7 +56,7 @@ class Tally(Struct):
         self.held_seconds += amount
         if verdict.kind is VerdictKind.IDLE:
             self.idle_seconds += amount
-        elif verdict.kind is VerdictKind.UNKNOWN and not expected:
+        elif verdict.puzzling:
             self.unknown_seconds += amount
             self.unknown[verdict.reason.value] += round(amount)
 

@@ -142,6 +142,20 @@ async def test_which_jobs_get_none(job: DatedJob | None) -> None:
     assert world.late_deadlines.looked == 1
 
 
+async def test_a_job_is_remembered_as_long_as_it_has_pods() -> None:
+    """Else the names of all Jobs that ever were would fill the memory of a leader."""
+    world = world_of()
+    add(world, owner=TRAIN)
+    await world.run(1)
+    await world.run(1, after=LONG)
+    pods, world.pods = dict(world.pods), {}
+    await world.run(1)
+    assert world.late_deadlines.looked == 1
+    world.pods.update(pods)
+    await world.run(1)
+    assert world.late_deadlines.looked == 2
+
+
 PATH = "/apis/batch/v1/namespaces/team-a/jobs/train"
 
 

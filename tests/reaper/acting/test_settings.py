@@ -70,8 +70,10 @@ def test_maps_are_written_as_json() -> None:
 
 
 def test_every_setting_is_described() -> None:
-    """What it is for."""
-    assert all(row.description for row in describe(ReaperSettings, ENV_PREFIX))
+    """What it is for, and but for a switch how a value looks."""
+    for row in describe(ReaperSettings, ENV_PREFIX):
+        assert row.description
+        assert row.example or row.default in {"True", "False"}, row.flag
 
 
 class Ended(Exception):  # noqa: N818 - a signal of the test
