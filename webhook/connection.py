@@ -20,7 +20,7 @@ from webhook.reception import FailureError, Reception, failure_of, overloaded, t
 from webhook.reply import document, failure
 
 HELD_BYTES = 64 * 1024
-"""How much is kept of what comes before its turn; then nothing more is read."""
+"""How much is kept of what comes before its turn; then nothing more is read. No usual head is longer."""
 
 General = Callable[[], asyncio.Protocol]
 """Makes a protocol of the general server."""
@@ -112,11 +112,12 @@ class Connection(asyncio.Protocol):
         except HttpProcessingError:
             self._hand_over(begun)
             return None
-        if not messages:
+        if not messages and len(begun) <= HELD_BYTES:
             self._head = begun
             return None
         self._head = b""
-        request = usual_request(begun, *messages[0], self._reception) if self._known else None
+        usual = bool(messages) and self._known
+        request = usual_request(begun, *messages[0], self._reception) if usual else None
         if request is None:
             self._hand_over(begun)
         return request

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from webhook import parser, server
-from webhook.connection import Connection
+from webhook.connection import HELD_BYTES, Connection
 from webhook.reception import Limits, MalformedError, Reception, Reviewer
 from webhook.server import ReviewServer, general_server
 
@@ -247,6 +247,19 @@ async def test_an_answer_is_written_before_the_call_that_brings_the_last_byte_re
     await turns()
     assert len(wire.written) == 2
     wire.close()
+
+
+async def test_line_ends_without_end_are_not_kept() -> None:
+    """The parser skips them before a request, however many there are; so nobody may keep them for later."""
+    wire, reception = Wire(), reception_of()
+    connection = Connection(reception, general_server(reception))
+    wire.connect(connection)
+    for _ in range(100):
+        wire.protocol.data_received(b"\r\n" * 1000)
+        assert len(connection._head) <= HELD_BYTES
+    wire.protocol.data_received(LAST)
+    await wire.closed.wait()
+    assert [status for status, *_ in answers(b"".join(wire.written))] == [b"200"]
 
 
 async def test_a_client_that_reads_no_answers_gets_no_more_of_them() -> None:
