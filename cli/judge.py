@@ -146,6 +146,8 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
         raise InvalidError(errors)
     observation = asyncio.run(_observe(candidates, options, settings, moment))
     _print(output, candidates, observation, settings)
+    for remark in observation.remarks if output is Output.TABLE else ():
+        print(f"note: {remark}", file=sys.stderr)
     if not observation.complete:
         said = "; ".join(observation.problems)
         told = said if options.url in said else f"{options.url}: {said}"

@@ -132,7 +132,8 @@ class _Observer:
         if not windows:
             return Observation(self._at, True)
         asking = Questions(self._at, windows, self._thresholds, self._averaged)
-        series = await self._series(max(windows))
+        # Over a long window that would read every sample of everything: what is gone for hours is not found.
+        series = await self._series(min(max(windows), LONG_SECONDS))
         recorded = await self._recorded(windows)
         table = dict(await self._table(dict(of_timing(series))))
         timings = {one: self._timing(table, one, windows, recorded) for one in series if one.counted}

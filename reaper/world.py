@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+import structlog
 
 from policy.objects import Namespace, Pod
 from policy.profile import Profile
@@ -41,6 +42,8 @@ from runtime.kube import MERGE_PATCH, ApiError, KubePort
 from runtime.lease import Elector
 from runtime.sieve import gpu_pod_sieve
 from runtime.watch import Change, WatchCache
+
+log = structlog.get_logger(__name__)
 
 CONTROLLER = "gpu-tenure.io/reaper"
 PODS_PATH = "/api/v1/pods"
@@ -85,6 +88,7 @@ class World:
         self._settings = settings
         self._judging = settings.judging()
         self._clock = clock
+        self._remarks: tuple[str, ...] = ()
 
     def ports(self, elector: Elector | None) -> Ports:
         """Gives the ports; without an elector this process always leads."""
@@ -156,6 +160,9 @@ class World:
     async def observe(self, terms: Collection[Terms], at: datetime) -> Observation:
         """Asks Prometheus for the windows and thresholds of these terms."""
         found = await observe_terms(self.prometheus, terms, at, self._judging)
+        if found.complete and found.remarks != self._remarks:
+            self._remarks = found.remarks
+            log.info("metrics observed", remarks=list(found.remarks))
         theirs, tolerance = self.prometheus.answered_at, self._settings.clock_tolerance
         wrong = disagreement("Prometheus", theirs, self._clock.now(), tolerance)
         return Observation(at, False, Reason.CLOCKS_DIFFER, (wrong,)) if wrong and found.complete else found
