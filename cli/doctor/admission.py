@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Final
 
+from certs.bundle import decoded, read_certificates
 from cli.doctor.admission_objects import Configuration, Webhook
 from cli.doctor.facts import Canary, Facts
 from cli.doctor.findings import Finding, Level, fine, some
@@ -15,6 +17,11 @@ from policy.profile import Profile
 FAIL, IGNORE = "Fail", "Ignore"
 GATE: Final = "validate.gpu-tenure.io"
 """The one webhook that GPU pods may have to wait for."""
+SOON: Final = timedelta(days=14)
+RENEW: Final = (
+    "look at the logs of gpu-tenure-certs, or of cert-manager; with tls.source=secret make a new Secret, and"
+    " put its CA beside the old one in tls.caBundle (docs/certificates.md)"
+)
 NO_BUNDLE: Final = "has no caBundle"
 BARE: Final = "GPU pods get no terms and no deadline; under enforce they are refused while /validate is away"
 WITHOUT: Final = "GPU pods are admitted without terms and deadlines, and nothing is refused"
@@ -37,6 +44,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         else:
             yield fine("admission.configurations", f"the webhook configuration {name} is there")
     yield from _bundles(facts)
+    yield from _trust(facts)
     yield from _policies(facts)
     yield from _certificates(facts)
     yield from _endpoints(facts)
@@ -66,6 +74,29 @@ def _bundles(facts: Facts) -> Iterator[Finding]:
         )
     elif webhooks:
         yield fine("admission.bundles", "every webhook has a caBundle")
+
+
+def _trust(facts: Facts) -> Iterator[Finding]:
+    """CAs that have ended, or will; in our own keeping they are renewed long before."""
+    ends = {one.name: _end(one) for one in _webhooks(facts) if one.client_config.ca_bundle}
+    ended = [name for name, end in ends.items() if end is None or end <= facts.at]
+    soon = [name for name, end in ends.items() if end is not None and end <= facts.at + SOON]
+    if ended:
+        what = "caBundles hold no CA that can be read and is valid"
+        yield Finding("admission.trust", Level.ERROR, what, BARE, RENEW, some(ended))
+    elif soon:
+        what = f"every CA of these caBundles ends within {SOON.days} days"
+        yield Finding("admission.trust", Level.WARNING, what, f"afterwards: {BARE}", RENEW, some(soon))
+    elif ends:
+        yield fine(
+            "admission.trust", f"every caBundle holds a CA that is valid for {SOON.days} days and more"
+        )
+
+
+def _end(webhook: Webhook) -> datetime | None:
+    """When the last CA of its caBundle ends; None if none can be read."""
+    found = read_certificates(decoded(webhook.client_config.ca_bundle))
+    return max((one.not_after for one in found), default=None)
 
 
 def _policies(facts: Facts) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from cli.doctor.facts import Facts, Family, MetricFacts
+from policy.keys import Enforcement, enforcement_of
 from policy.selection import PolicySet
 from reaper import queries
 from reaper.criteria import JudgeSettings
@@ -91,10 +92,17 @@ class _Questions:
         )
 
     def _pods(self) -> list[tuple[GpuPod, Given]]:
+        """The pods that the reaper would judge."""
         facts = self._facts
         policies = facts.policies.value or PolicySet()
         labels = {one.metadata.name or "": one.metadata.labels or {} for one in facts.namespaces.value or ()}
-        return [(pod, given_terms(pod, policies, labels)) for pod in facts.pods.value or ()]
+        alone = {name for name, own in labels.items() if enforcement_of(own) is Enforcement.DISABLED}
+        alone |= set(facts.excluded)
+        return [
+            (pod, given_terms(pod, policies, labels))
+            for pod in facts.pods.value or ()
+            if pod.namespace not in alone
+        ]
 
     async def _families(self, seconds: int) -> tuple[Family, ...]:
         expression = queries.discovery(seconds, self._extra, self._settings.sources)

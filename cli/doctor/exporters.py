@@ -171,7 +171,8 @@ def _is_shown(pod: GpuPod, source: Source, facts: Facts) -> bool:
     vendors = {rule.vendor for rule in pod.devices.rules}
     if source.sharing is Sharing.SHARE:
         return bool(vendors & (set(source.vendors) - {"nvidia"}))
-    return bool(vendors & set(source.vendors))
+    # Shares of HAMi are NVIDIA's devices too, and named by HAMi's monitor.
+    return bool(vendors) and vendors <= set(source.vendors)
 
 
 def _naming(source: Source) -> str:

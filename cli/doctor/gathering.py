@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -87,7 +87,7 @@ async def gather(reader: ClusterReader, wanted: Wanted, now: datetime, say: Say)
         reader.canary(wanted.canary_namespace),
         _certificates(reader, facts),
         _secrets(reader, facts),
-        _alertmanagers(facts),
+        reachability(facts.settings.alertmanager_urls),
     )
     return replace(
         facts,
@@ -236,11 +236,10 @@ def _keys(body: bytes) -> frozenset[str]:
     return frozenset(msgspec.json.decode(body, type=Secret).data or ())
 
 
-async def _alertmanagers(facts: Facts) -> dict[str, str]:
-    """Knocks at each, without credentials: whoever asks for some is there."""
+async def reachability(urls: Collection[str]) -> dict[str, str]:
+    """Knocks at Alertmanagers without credentials; gives why one is not there, by address."""
     limit = aiohttp.ClientTimeout(total=REACH_SECONDS)
     async with aiohttp.ClientSession(timeout=limit, trust_env=False) as session:
-        urls = facts.settings.alertmanager_urls
         problems = await asyncio.gather(*(_knock(session, url) for url in urls))
     return dict(zip(urls, problems, strict=True))
 
@@ -248,6 +247,7 @@ async def _alertmanagers(facts: Facts) -> dict[str, str]:
 async def _knock(session: aiohttp.ClientSession, url: str) -> str:
     try:
         path = f"{url.rstrip('/')}/-/ready"
+        # Its certificate is not checked, because nothing is sent that anybody could take.
         async with session.get(path, allow_redirects=False, ssl=False) as answer:
             return "" if answer.status < 500 else f"answered {answer.status}"
     except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -34,6 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _clock(metrics)
     yield from _targets(metrics)
     yield from _families(facts)
+    yield from _own(metrics)
     yield from _unseen(metrics)
     yield from _long_windows(facts)
 
@@ -119,6 +120,18 @@ def _schemes(source: Source, metrics: MetricFacts) -> list[str]:
         for form in source.forms
         if any(form.fits(labels) for labels in present)
     ]
+
+
+def _own(metrics: MetricFacts) -> Iterator[Finding]:
+    if metrics.brake is None:
+        what = "Prometheus has no metrics of the reaper"
+        why = "nobody is alerted when it stops, is blind, or holds everything"
+        todo = (
+            "metrics.serviceMonitor.enabled=true and rules.kind=PrometheusRule, or a scrape job of your own"
+        )
+        yield Finding("prometheus.own-metrics", Level.INFO, what, why, todo)
+    else:
+        yield fine("prometheus.own-metrics", "Prometheus has the metrics of the reaper")
 
 
 def _unseen(metrics: MetricFacts) -> Iterator[Finding]:

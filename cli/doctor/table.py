@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from cli.doctor.findings import Finding, Level
-from cli.printing import plain
+from cli.printing import new_table, plain
 
 STYLES: Final = {
     Level.ERROR: "bold red",
@@ -28,9 +26,7 @@ def doctor_table(findings: Sequence[Finding], width: int, *, every: bool) -> Ren
     shown = [one for one in findings if every or one.level is not Level.OK]
     parts: list[RenderableType] = []
     if shown:
-        table = Table(
-            box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
-        )
+        table = new_table()
         for title in ("LEVEL", "CHECK") if width >= NARROW else ("LEVEL",):
             table.add_column(title)
         table.add_column("FINDING", ratio=1, overflow="fold")

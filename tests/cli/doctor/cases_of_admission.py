@@ -6,6 +6,7 @@ from certs.inspection import Inspection
 from cli.doctor.facts import Canary, Seen
 from policy.profile import Profile
 from tests.cli.doctor.healthy import (
+    authority,
     bindings,
     configuration,
     guards,
@@ -39,6 +40,27 @@ OF_ADMISSION: list[Case] = [
         "admission.bundles",
         INFO,
         "tls.caBundle",
+    ),
+    (
+        "a CA that has ended",
+        healthy(mutating=Seen(configuration(("mutate.gpu-tenure.io", "Ignore"), bundle=authority(-1)))),
+        "admission.trust",
+        ERROR,
+        "tls.caBundle",
+    ),
+    (
+        "a CA that ends soon",
+        healthy(mutating=Seen(configuration(("mutate.gpu-tenure.io", "Ignore"), bundle=authority(9)))),
+        "admission.trust",
+        WARNING,
+        "tls.caBundle",
+    ),
+    (
+        "a caBundle that is none",
+        healthy(mutating=Seen(configuration(("mutate.gpu-tenure.io", "Ignore"), bundle="eA=="))),
+        "admission.trust",
+        ERROR,
+        "cert-manager",
     ),
     (
         "mutating fails closed",

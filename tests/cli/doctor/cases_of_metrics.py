@@ -73,6 +73,13 @@ OF_METRICS: list[Case] = [
         "longWindows=[dcgm]",
     ),
     (
+        "the reaper is not scraped",
+        with_metrics(busy(), brake=None),
+        "prometheus.own-metrics",
+        INFO,
+        "serviceMonitor",
+    ),
+    (
         "frozen",
         with_metrics(busy(), boards={"GPU-0": Board(moved=0.0)}),
         "exporters.frozen",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from certs.inspection import Inspection
+from certs.issue import issue_ca
 from cli.doctor.admission_objects import Binding, Configuration, EndpointSlice, Guard
 from cli.doctor.examination import examine
 from cli.doctor.facts import Canary, Facts, Family, MetricFacts, Seen
@@ -83,7 +85,16 @@ def lease(name: str, age: float = 2.0, holder: str = "pod-1") -> Lease:
     return typed(Lease, {"metadata": {"name": f"gpu-tenure-{name}"}, "spec": spec})
 
 
-def configuration(*webhooks: tuple[str, str], bundle: str = "Y2E=", url: str = "") -> Configuration:
+def authority(days: float = 700) -> str:
+    """A caBundle with a CA that ends in so many days."""
+    made = issue_ca("test", NOW - timedelta(days=50), timedelta(days=50 + days))
+    return base64.b64encode(made.cert_pem).decode()
+
+
+AUTHORITY = authority()
+
+
+def configuration(*webhooks: tuple[str, str], bundle: str = AUTHORITY, url: str = "") -> Configuration:
     """A webhook configuration; each webhook has a name and a failure policy."""
     target = {"url": url} if url else {"service": {"name": "gpu-tenure-webhook"}}
     entries = [

@@ -8,16 +8,19 @@ import pytest
 from rich.console import Console
 
 from cli.doctor.examination import CHECKS, document, examine
-from cli.doctor.facts import Canary, Facts
+from cli.doctor.facts import Canary, Facts, Seen
 from cli.doctor.findings import MOST_OBJECTS, Finding, Level, exit_code, some
 from cli.doctor.table import doctor_table
+from policy.devices import Devices
 from policy.profile import Profile
+from reaper.signals import Board
 from tests.cli.doctor.cases_of_admission import OF_ADMISSION
 from tests.cli.doctor.cases_of_clusters import OF_POLICIES, OF_THE_CLUSTER
 from tests.cli.doctor.cases_of_installation import OF_THE_INSTALLATION
 from tests.cli.doctor.cases_of_metrics import OF_METRICS
-from tests.cli.doctor.healthy import bindings, found, healthy
+from tests.cli.doctor.healthy import bindings, found, healthy, metric_facts
 from tests.cli.doctor.wrong import shares
+from tests.reaper.judging.past import gpu
 
 CASES = [*OF_THE_INSTALLATION, *OF_ADMISSION, *OF_POLICIES, *OF_METRICS, *OF_THE_CLUSTER]
 
@@ -65,6 +68,17 @@ def test_a_canary_that_we_refuse_was_seen_by_us() -> None:
     said = 'admission webhook "validate.gpu-tenure.io" denied the request: image'
     (one,) = found(healthy(canary=Canary("default", 403, said)), "admission.canary")
     assert one.level is Level.OK
+
+
+def test_shares_of_hami_are_not_dcgm_exporters_to_name() -> None:
+    """Nor is a pod of another vendor, or one that has only just started."""
+    for pod in (
+        gpu("p", 1, resource="amd.com/gpu"),
+        gpu("p", 1, started=2),
+        gpu("p", devices=Devices({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4000}, ("main",))),
+    ):
+        facts = healthy(pods=Seen((pod,)), metrics=metric_facts(boards={"GPU-0": Board(moved=1.0)}))
+        assert found(facts, "exporters.pod-labels") == []
 
 
 def test_shares_that_move_are_no_finding() -> None:
