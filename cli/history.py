@@ -16,7 +16,9 @@ from cli.options import Context, Form, Kubeconfig, Namespace, Output
 if TYPE_CHECKING:
     from reaper.reclaims import Reclaim
 
-Since = Annotated[str, typer.Option(help="How far back; records are kept for 30 days.", metavar="7d")]
+Since = Annotated[
+    str, typer.Option(help="How far back; records are kept for 30 days by default.", metavar="7d")
+]
 
 
 def history(
@@ -29,7 +31,8 @@ def history(
     """Show which pods lost their GPUs, whose they were, why, and how to get them back.
 
     Whoever may view a namespace may read its records: `gpu-tenure history -n NAMESPACE`. Reclaimed hours
-    count from the action until the owner held devices again, for a day at most.
+    count from the action until the owner held devices again, for a day at most. Exit code 1: records are not
+    readable, or the cluster did not answer.
     """
     from cli.cluster import answered
     from policy.durations import parse_duration

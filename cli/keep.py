@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Context, Kubeconfig, Namespace, Resources
+from cli.options import Context, Kubeconfig, Resources, Where
 
 if TYPE_CHECKING:
     from policy.durations import Duration
@@ -27,15 +27,18 @@ For = Annotated[str, typer.Option("--for", help="For how long.", metavar="4h")]
 def keep(
     pod: POD,
     for_: For,
-    namespace: Namespace = None,
+    namespace: Where = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     gpu_resources: Resources = "",
 ) -> None:
     """Keep an idle GPU pod for now: no warning and no action before that time.
 
+    `gpu-tenure keep train-0 --for 4h -n team-a`
+
     Whoever may patch the pod may do it. It is bounded: by default to 24 hours from now, and to what the
-    policy allows after the pod became idle. It says what came of the wish.
+    policy allows after the pod became idle. It says what came of the wish. Exit code 0: the pod is kept. 1:
+    it is not, or the cluster did not answer. 2: bad input.
     """
     from cli.cluster import answered, namespace_of
     from cli.gpu_resources import read_table

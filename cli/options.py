@@ -11,6 +11,9 @@ import typer
 Kubeconfig = Annotated[Path | None, typer.Option(help="Kubeconfig; otherwise KUBECONFIG or the usual file.")]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Only this namespace.")]
+Where = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Where; otherwise the namespace of the context.")
+]
 Resources = Annotated[
     str,
     typer.Option(

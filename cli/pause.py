@@ -13,12 +13,12 @@ from typing import Annotated
 import typer
 
 from cli.options import Context, Kubeconfig
+from policy.keys import OWN_NAMESPACE
 
 Namespace = Annotated[
     str, typer.Option("--namespace", "-n", help="Namespace in which gpu-tenure is installed.")
 ]
 Data = Mapping[str, str | None]
-INSTALLED = "gpu-tenure-system"
 
 
 def pause(
@@ -26,11 +26,16 @@ def pause(
     for_: Annotated[
         str | None, typer.Option("--for", help="How long, such as 2h; otherwise until unpause.", metavar="2h")
     ] = None,
-    namespace: Namespace = INSTALLED,
+    namespace: Namespace = OWN_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Stop every warning and every action of the reaper, at once and everywhere."""
+    """Stop every warning and every action of the reaper, at once and everywhere.
+
+    `gpu-tenure pause --reason "the exporters are being replaced" --for 2h`
+
+    Exit code 1: the switch was not written.
+    """
     from policy.durations import Duration, parse_duration
     from policy.errors import FieldError, FormatError, InvalidError
     from reaper.pause import UNTIL, paused_data
@@ -60,11 +65,14 @@ def unpause(
     brake: Annotated[
         bool, typer.Option("--brake", help="Release the brake only; a pause stays as it is.")
     ] = False,
-    namespace: Namespace = INSTALLED,
+    namespace: Namespace = OWN_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Let the reaper go on; every announced action gets its full grace again."""
+    """Let the reaper go on; every announced action gets its full grace again.
+
+    Exit code 1: the switch was not written.
+    """
     from reaper.pause import released_data, resumed_data
 
     _write(released_data if brake else resumed_data, namespace, kubeconfig, context)

@@ -39,7 +39,7 @@ async def _main(settings: ReaperSettings, stop: asyncio.Event, *, once: bool) ->
 
 
 def reaper(**given: object) -> None:
-    """Warn and evict idle GPU pods, from what Prometheus shows.
+    """Take GPUs back from pods that Prometheus shows to be idle: warn first, then evict, or stop their owner.
 
     Without `--no-dry-run` it only says what it would do. It runs until it is stopped, as one of several
     replicas of which one leads; or with `--once` a single cycle, as a CronJob: that warns only about what an

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import Context, Form, Kubeconfig, Output
+from cli.options import Context, Form, Kubeconfig, Output, Where
 
 if TYPE_CHECKING:
     from cli.cluster import Cluster
@@ -27,9 +27,6 @@ Since = Annotated[
     typer.Option(help="Everything that was stopped since then: a time, or so long ago.", metavar="2h"),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask the API server, and change nothing.")]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Where; otherwise the namespace of the context.")
-]
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces, with --since.")]
 
 
@@ -37,7 +34,7 @@ def resume(  # noqa: PLR0913, PLR0917  one argument per flag
     owner: Owner = None,
     since: Since = None,
     dry_run: DryRun = False,
-    namespace: Namespace = None,
+    namespace: Where = None,
     all_namespaces: Everywhere = False,
     output: Form = Output.TABLE,
     kubeconfig: Kubeconfig = None,

@@ -26,6 +26,7 @@ from cli.judge import (
     Username,
 )
 from cli.options import Context, Form, Kubeconfig, Namespace, Output, Resources
+from policy.keys import OWN_NAMESPACE
 
 if TYPE_CHECKING:
     from cli.status_input import Judging, Status
@@ -70,11 +71,13 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
     header: Headers = None,
     source_file: SourceFile = None,
     gpu_resources: Resources = "",
-    installed_in: InstalledIn = "gpu-tenure-system",
+    installed_in: InstalledIn = OWN_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Show who holds which GPUs, how long they have been idle, and what happens when.
+
+    `gpu-tenure status -n team-a --watch`
 
     With `-n NAMESPACE` the rights to view that namespace are enough, and no Prometheus is needed. What may
     not be read is said, and the rest is shown. Exit code 1: pods are not readable, or Prometheus could not
