@@ -15,6 +15,8 @@ from reaper.signals import Board, Device, PodKey, Reading, Signals
 from reaper.sources import Metric, Role, Sharing
 
 HISTORY_COVERAGE = 0.9
+NEAR = 1.25
+"""Series whose interval is at most so many steps long are counted with the reach of the shortest."""
 JOINED = frozenset({Role.ACTIVITY, Role.MEMORY, Role.FREE, Role.LIMIT})
 """Roles of readings of whole devices that count for the pod that holds one."""
 
@@ -109,7 +111,7 @@ class _Rows:
     def _valid_rows(self, place: Place) -> Mapping[Place, float]:
         """The counts with the reach that fits how often the series is scraped."""
         near = self.rows(Asked.VALID_NEAR)
-        step = self.timing.steps.get(self.window, 0.0)
+        step = NEAR * self.timing.steps.get(self.window, 0.0)
         return near if near and self.timing.intervals.get(place, 0.0) <= step else self.rows(Asked.VALID)
 
     def _maximum(self, place: Place) -> float | None:

@@ -77,8 +77,11 @@ def exact_interval(scrapes: Scrapes) -> float | None:
 
 
 def _samples(interval: float, age: float) -> int:
-    """How many samples the longer range has, if none is lost and the last one is so many seconds old."""
-    return math.ceil((DETECT_SECONDS[0] - age - JITTER) / interval)
+    """How many samples the longer range has, if none is lost and the last one is so many seconds old.
+
+    One that is older than the interval was followed by some that were lost.
+    """
+    return math.ceil((DETECT_SECONDS[0] - age % interval - JITTER) / interval)
 
 
 def _is_near(seconds: float, fitting: list[float]) -> bool:

@@ -13,6 +13,9 @@ from reaper.sources import Form, Metric, Role, Source
 HAS = "gpu_tenure_has_"
 """What precedes a label's name in the discovery's answer."""
 
+TARGET = "job, instance"
+"""The labels that a target's series share with its `up`; where they were changed, `up` tells nothing."""
+
 LOOKBACK_SECONDS = 300.0
 """How far Prometheus looks back for the last sample of a series by itself."""
 
@@ -124,8 +127,15 @@ def found_labels(labels: Mapping[str, str]) -> frozenset[str]:
 
 
 def sample_count(series: Series, seconds: int) -> str:
-    """How many samples each device got from its most frequent scraper."""
-    return series.largest(f"count_over_time({series.selector}[{span(seconds)}])")
+    """How many samples each device should have got: the scrapes of its target, if they are more than it has.
+
+    A scrape that failed is a sample of `up` all the same. Without that, a series with gaps would seem to be
+    scraped more slowly, and its gaps would not show: an exporter may fail just when its devices are busy.
+    """
+    own = f"count_over_time({series.selector}[{span(seconds)}])"
+    up = f"count_over_time(up{braces(series.extra)}[{span(seconds)}])"
+    scrapes = f"0 * {own} + on ({TARGET}) group_left () max by ({TARGET}) ({up})"
+    return series.largest(f"{scrapes} > {own} or {own}")
 
 
 def last_time(series: Series) -> str:

@@ -109,6 +109,28 @@ def of_activity() -> Iterator[Case]:
     yield Case("an average above its threshold is active", gpu("mean"), mean, busy, AVERAGE)
 
 
+def _of_failed_scrapes() -> Iterator[Case]:
+    """Scrapes that fail in a pattern look like fewer scrapes, but for the target's `up`."""
+    low = Reason.LOW_COVERAGE
+    for lost, of in ((3, 8), (2, 4)):
+        pod = f"lost-{lost}-of-{of}"
+        labels = scraped(pod, workload(pod))
+        lines = dcgm(pod, util=without(lost, of), engine=without(lost, of), labels=labels)
+        up = Line("up", {"job": pod, "instance": labels["instance"]}, steady(1.0))
+        yield Case(f"{lost} of {of} scrapes that fail do not hide", gpu(pod), [*lines, up], low)
+    steadily = scraped("seldomer", workload("seldomer"))
+    up = Line("up", {"job": "seldomer", "instance": steadily["instance"]}, steady(1.0), every=30)
+    seldomer = dcgm("seldomer", labels=steadily, base=Line("", {}, IDLE, every=30))
+    yield Case(
+        "a target that is scraped half as often", gpu("seldomer"), [*seldomer, up], Reason.BELOW_THRESHOLD
+    )
+
+
+def without(lost: int, of: int) -> Value:
+    """Idle, but the last so many of each row of scrapes are missing."""
+    return lambda ago: None if (ago // 15) % of >= of - lost else 0.0
+
+
 def of_samples() -> Iterator[Case]:
     """Missing, late, and impossible samples."""
     idle, low = Reason.BELOW_THRESHOLD, Reason.LOW_COVERAGE
@@ -121,6 +143,7 @@ def of_samples() -> Iterator[Case]:
     yield Case("gaps that are shorter than the lookback are seen", gpu("gaps"), gaps, low)
     flaky = dcgm("flaky", util=lambda ago: None if ago % 600 < 20 else 0.0)
     yield Case("a missed scrape now and then does no harm", gpu("flaky"), flaky, idle)
+    yield from _of_failed_scrapes()
     young = gpu("young", started=80 * 60)
     yield Case("a pod inherits no samples from one of the same name", young, dcgm("young"), Reason.TOO_YOUNG)
     yield Case("an old enough pod is judged", gpu("old", started=91 * 60), dcgm("old"), idle)

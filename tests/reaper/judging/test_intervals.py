@@ -50,6 +50,7 @@ def test_usual_intervals_are_told_exactly(interval: int, phase: float) -> None:
         pytest.param(Scrapes({600: 40, 120: 8}, 600.0), 15.0, id="settled"),
         pytest.param(Scrapes({600: 39, 120: 8}, 600.0), 15.0, id="one scrape was lost"),
         pytest.param(Scrapes({600: 38, 120: 7}, 600.003), 15.0, id="two were lost, and clocks are not exact"),
+        pytest.param(Scrapes({600: 40, 120: 8}, 600.0, 19.0), 15.0, id="the last scrape failed"),
         pytest.param(Scrapes({600: 12, 120: 8}), 120 / 9, id="begun three minutes ago"),
         pytest.param(Scrapes({600: 24, 120: 8}, 600.0), 120 / 9, id="full of gaps, but not lately"),
         pytest.param(Scrapes({600: 2, 120: 1}, 600.0), None, id="five minutes"),
