@@ -14,7 +14,7 @@ from reaper.marking import Marker
 from reaper.memory import Memory
 from reaper.pods import GpuPod
 from reaper.ports import Ports
-from reaper.reclaim import closings
+from reaper.reclaim import Closing, closings
 from reaper.records import Record, expired
 from reaper.report import Reporter
 from reaper.reverting import Reverted
@@ -68,11 +68,27 @@ class House:
             one.pod.uid: one.verdict.kind for one in subjects if one.verdict is not None
         }
         for closing in closings(records, pods, verdicts):
-            if self._ports.leading():
-                await self._ports.records.complete(closing.record, closing.phase, closing.message, now)
+            if not self._ports.leading():
+                return
+            await self._complete(closing, now)
         for record in expired(records, pods, now, self._settings.records_kept)[:REMOVALS_PER_CYCLE]:
-            if self._ports.leading():
-                await self._ports.records.remove(record)
+            if not self._ports.leading():
+                return
+            await self._remove(record)
+
+    async def _complete(self, closing: Closing, now: datetime) -> None:
+        """Completes a record; one that is refused waits for the next cycle and keeps no other waiting."""
+        record = closing.record
+        try:
+            await self._ports.records.complete(record, closing.phase, closing.message, now)
+        except ApiError as error:
+            log.warning("record not completed", record=record.name, error=str(error))
+
+    async def _remove(self, record: Record) -> None:
+        try:
+            await self._ports.records.remove(record)
+        except ApiError as error:
+            log.warning("record not removed", record=record.name, error=str(error))
 
     async def _write_statuses(self, subjects: Collection[Subject]) -> None:
         found = standings(self._ports.policies(), self._ports.namespaces(), subjects)

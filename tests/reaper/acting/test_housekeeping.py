@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from policy.selection import PolicySet
 from policy.verdicts import VerdictKind
-from reaper.records import Phase
+from reaper.records import Phase, Record
+from runtime.kube import ApiError
 from tests.reaper.acting.made import NOON, POLICY, minutes, record_of_pod
 from tests.reaper.acting.worlds import FakeWorld, annotate, warned
 
@@ -71,6 +73,28 @@ async def test_records_left_open_are_completed_and_old_ones_removed() -> None:
     await world.run(1)
     phases = {record.pod_uid: record.phase for record in world.records.kept.values()}
     assert phases == {"gone": Phase.ACCEPTED, alive: Phase.REFUSED}
+
+
+async def test_a_record_that_is_refused_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cycle ends as it would, and the next one tries again."""
+    world = FakeWorld()
+    for uid in ("stubborn", "willing"):
+        record = record_of_pod(uid, phase=Phase.PLANNED)
+        world.records.kept[record.name] = record
+    tried: list[str] = []
+    complete = world.records.complete
+
+    async def refuse(record: Record, phase: Phase, message: str, now: datetime) -> Record:
+        tried.append(record.pod_uid)
+        if record.pod_uid == "stubborn":
+            raise ApiError(422, "Invalid", "no")
+        return await complete(record, phase, message, now)
+
+    monkeypatch.setattr(world.records, "complete", refuse)
+    await world.run(2)
+    phases = {record.pod_uid: record.phase for record in world.records.kept.values()}
+    assert phases == {"stubborn": Phase.PLANNED, "willing": Phase.ACCEPTED}
+    assert tried == ["stubborn", "willing", "stubborn"]
 
 
 async def test_each_policy_says_where_it_holds() -> None:
