@@ -32,6 +32,7 @@ check: $(STAMP) ## format, lint, types, generated files, import contracts and un
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(filter-out tests,$(CODE))
 	$(BIN)/python manifests/generate.py --check
+	$(BIN)/python manifests/dashboards.py --check
 	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 	$(BIN)/pytest -q -n auto -m "not real"
 

@@ -96,6 +96,17 @@ def test_runbooks_name_commands_and_options_that_exist() -> None:
         assert option in done.output, (verb, option)
 
 
+def test_the_documentation_has_every_alert_and_recording(groups: list[dict[str, Any]]) -> None:
+    """With its severity and how long it must hold."""
+    page = (RUNBOOKS.parent.parent / "docs" / "monitoring.md").read_text()
+    for rule in (rule for group in groups for rule in group["rules"]):
+        if "record" in rule:
+            assert f"| `{rule['record']}` |" in page
+            continue
+        row = next(line for line in page.splitlines() if line.startswith(f"| [`{rule['alert']}`]"))
+        assert row.split(" | ")[2:4] == [rule["labels"]["severity"], rule.get("for", "–")], row  # noqa: RUF001 - a dash
+
+
 def test_recordings_are_named_as_prometheus_names_them(groups: list[dict[str, Any]]) -> None:
     """Level, metric, operation; none twice."""
     names = [rule["record"] for group in groups for rule in group["rules"] if "record" in rule]
