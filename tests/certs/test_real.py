@@ -23,6 +23,7 @@ import requests
 from certs.bundle import authority_data, read_bundle, read_certificates, serving_data
 from certs.issue import issue_ca, issue_leaf
 from certs.probe import Target, dial
+from sandbox.balancer import Mode
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import utc_now, wait
 from sandbox.install import Installation, install_chart
@@ -274,3 +275,27 @@ def test_files_change_all_at_once(site: Site, tmp_path: Path) -> None:
     volume.update()
     assert (volume.folder / "tls.crt").read_bytes() == site.data(SERVING)["tls.crt"]
     assert (volume.folder / "tls.crt").is_symlink()
+
+
+def test_a_pod_is_tried_every_minute_where_only_dry_runs_are_allowed(site: Site) -> None:
+    """It fails while nobody answers the webhook's address; and no pod can ever be stored there."""
+    site.installation.upgrade({"canary": {"enabled": True, "namespace": "tries"}})
+    url = site.start_certs()
+    wait(site.in_order, 30, "the certificates are in order")
+    wait(lambda: _canary(url) == 1, 30, "the pod got its terms")
+    stored = site.api.raw("POST", "/api/v1/namespaces/tries/pods", GPU_POD)
+    assert (stored.status, "only dry runs are allowed" in stored.text) == (422, True), stored.text
+    site.installation.balancer.mode = Mode.REFUSE
+    try:
+        url = site.start_certs()
+        wait(lambda: "canary failed" in site.sandbox.log("certs").read_text(), 60, "the pod is refused")
+        assert _canary(url) == 0
+    finally:
+        site.installation.balancer.mode = Mode.PASS
+
+
+def _canary(url: str) -> float | None:
+    """What is shown of the last attempt."""
+    text = requests.get(f"{url}/metrics", timeout=5).text
+    found = re.search(r"^gpu_tenure_certs_canary_success (\S+)$", text, re.MULTILINE)
+    return float(found.group(1)) if found else None
