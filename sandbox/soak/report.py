@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sandbox.soak.faults import Kind
@@ -53,7 +54,7 @@ def show(report: Report, console: Console) -> None:
     cycles = ", ".join(f"{count:.0f} {result}" for result, count in report.cycles.items())
     console.print(f"{report.pods} pods, {report.evicted} evicted; cycles: {cycles}; seed {report.seed}")
     for wrong in report.wrongs:
-        console.print(f"[bold red]✘[/bold red] {wrong}", highlight=False)
+        console.print(f"[bold red]✘[/bold red] {escape(wrong)}", highlight=False)
     if report.good:
         said = "no pod in use was evicted, none twice, each with its record; memory is flat"
         console.print(f"[green]✔[/green] {said}", highlight=False)
