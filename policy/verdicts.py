@@ -42,6 +42,7 @@ class Reason(StrEnum):
     TOO_YOUNG = "TooYoung"
     NOT_STARTED = "NotStarted"
     CLOCKS_DIFFER = "ClocksDiffer"
+    SEVERAL_CLUSTERS = "SeveralClusters"
     PROMETHEUS_UNAVAILABLE = "PrometheusUnavailable"
     PARTIAL_ANSWER = "PartialAnswer"
     GARBAGE_ANSWER = "GarbageAnswer"
@@ -92,7 +93,7 @@ REASONS: Final[dict[Reason, str]] = {
     Reason.SIGNALS_DISAGREE: "One signal says idle and another does not.",
     Reason.SHARED_DEVICE: "The device is shared, and its activity cannot be told apart by pod.",
     Reason.GARBAGE_SAMPLES: "Samples were out of any possible range.",
-    Reason.FROZEN_EXPORTER: "The energy counter did not move: the exporter repeats old values.",
+    Reason.FROZEN_EXPORTER: "Energy, or the time since a kernel, stood still: the exporter is broken.",
     Reason.DEVICE_FAULT: "The device reported an error (Xid or ECC), so its activity counters prove nothing.",
     Reason.INTERVAL_UNKNOWN: "The scrape interval cannot be told from the data.",
     Reason.MEMORY_UNKNOWN: "The terms look at memory, and no metric tells it.",
@@ -101,6 +102,7 @@ REASONS: Final[dict[Reason, str]] = {
     Reason.TOO_YOUNG: "A container has run for less than the window and the warm-up.",
     Reason.NOT_STARTED: "A container that holds devices is not running.",
     Reason.CLOCKS_DIFFER: "Clocks differ, so that nobody can tell which time the data are about.",
+    Reason.SEVERAL_CLUSTERS: "Prometheus answers for several clusters, and nobody said which one this is.",
     Reason.PROMETHEUS_UNAVAILABLE: "Prometheus did not answer.",
     Reason.PARTIAL_ANSWER: "Prometheus answered only in part.",
     Reason.GARBAGE_ANSWER: "Prometheus answered something that cannot be read.",

@@ -94,6 +94,7 @@ class _Rows:
             above=self._above(place),
             seen_since=self._seen_since(place),
             query=self._query,
+            moved=self.rows(Asked.MOVED_LAST).get(place) if metric.role is Role.KERNEL else None,
         )
 
     def _is_counted(self) -> bool:
@@ -213,6 +214,7 @@ def merge(one: Reading, other: Reading) -> Reading:
         },
         seen_since=_latest(one.seen_since, other.seen_since),
         query=one.query,
+        moved=_smallest(one.moved, other.moved),
     )
 
 

@@ -155,6 +155,9 @@ def kernel(
     stale = freshness(name, reading, at, settings)
     if stale is None and reading.last is None:
         return unknown(Reason.GARBAGE_SAMPLES, f"last-kernel of {name} is out of range")
+    if stale is None and reading.moved is not None and reading.moved <= 0:
+        # Time passes for an idle share too: such an exporter repeats what it once saw.
+        return unknown(Reason.FROZEN_EXPORTER, f"the seconds since the last kernel stand still on {name}")
     return stale
 
 

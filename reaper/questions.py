@@ -21,6 +21,8 @@ CURRENT = frozenset({Role.KERNEL, Role.MEMORY, Role.FREE, Role.LIMIT, Role.HOLDE
 """Roles whose last value is asked for."""
 MAXIMAL = frozenset({Role.FAULT_CODE, Role.POWER, Role.PROCESS, Role.NAME})
 """Further roles whose maximum over the window is asked for."""
+CLOCKS = frozenset({Role.ENERGY, Role.KERNEL})
+"""Roles of values that always move, if the exporter is alive."""
 SMALLEST_PIECE = 300
 
 
@@ -123,9 +125,10 @@ def _of_whole(series: Series, timing: Timing, window: int) -> Iterator[tuple[Key
         yield (series, Asked.MAXIMUM, window), queries.fresh_code(series, window)
     if role is Role.FAULT_COUNT:
         yield (series, Asked.MOVED, window), queries.movement(series, window)
+    piece = min(window, max(SMALLEST_PIECE, 4 * max(timing.intervals.values(), default=0)))
     if role is Role.ENERGY:
-        piece = min(window, max(SMALLEST_PIECE, 4 * max(timing.intervals.values(), default=0)))
         yield (series, Asked.MOVED, window), queries.least_movement(series, window, piece)
+    if role in CLOCKS:
         yield (series, Asked.MOVED_LAST, window), queries.sure_movement(series, piece)
 
 

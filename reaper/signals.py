@@ -33,6 +33,7 @@ class Reading(Struct, frozen=True):
             absent if that was not asked for.
         seen_since: Since when there is data without a gap, as far as it was looked for.
         query: PromQL that shows the maximum for all devices; empty where it was not asked for.
+        moved: By how much the seconds since the last kernel changed lately; None of other metrics.
     """
 
     metric: Metric
@@ -48,6 +49,7 @@ class Reading(Struct, frozen=True):
     above: Mapping[int, datetime | None] = msgspec.field(default_factory=dict)
     seen_since: datetime | None = None
     query: str = ""
+    moved: float | None = None
 
     @property
     def coverage(self) -> float | None:

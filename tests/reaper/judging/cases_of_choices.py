@@ -11,7 +11,7 @@ from policy.terms import Reference
 from policy.verdicts import Reason
 from tests.reaper.judging.cases import AVERAGE, TERMS, Case, once
 from tests.reaper.judging.cases_of_nvidia import COMPANIONS, allocation, host
-from tests.reaper.judging.past import BUSY, HOUR, IDLE, LEGACY, Line, Value, dcgm, gpu, hami, steady
+from tests.reaper.judging.past import BUSY, HOUR, IDLE, LEGACY, NEW, Line, Value, dcgm, gpu, hami, steady
 
 UNTOUCHED = replace(TERMS, never_touched=True)
 OF_GIVEN = replace(TERMS, of=Reference.GIVEN)
@@ -53,6 +53,24 @@ def of_never_touched() -> Iterator[Case]:
     fault = Line(XID, {"UUID": "GPU-nt-fault", "job": "dcgm"}, once(900, 79.0, lasting=900))
     lines = [allocation("nt-fault"), card("nt-fault"), fault]
     yield case("nor on a device with a fault", "nt-fault", lines, Reason.DEVICE_FAULT)
+
+
+def of_stopped_clocks() -> Iterator[Case]:
+    """HAMi has no energy counter; the seconds since the last kernel show whether its monitor lives."""
+    frozen, idle = Reason.FROZEN_EXPORTER, Reason.BELOW_THRESHOLD
+    for pod, names in (("clock-new", NEW), ("clock-legacy", LEGACY)):
+        lines = hami(pod, kernel=steady(9 * HOUR), names=names)
+        sentence = f"{pod}: a last kernel that is always as long ago is of a frozen monitor"
+        yield Case(sentence, gpu(pod, devices=COMPANIONS), lines, frozen)
+    lines = hami("clock-busy", kernel=steady(3.0))
+    sentence = "clock-busy: one that is always short ago is of a busy pod"
+    yield Case(sentence, gpu("clock-busy", devices=COMPANIONS), lines, Reason.RECENT_KERNEL)
+    lately: Value = lambda ago: 9 * HOUR - max(ago, 700)  # noqa: E731
+    lines = hami("clock-lately", kernel=lately)
+    sentence = "clock-lately: a monitor that froze ten minutes ago"
+    yield Case(sentence, gpu("clock-lately", devices=COMPANIONS), lines, frozen)
+    lines = hami("clock-runs")
+    yield Case("clock-runs: a monitor that lives", gpu("clock-runs", devices=COMPANIONS), lines, idle)
 
 
 def of_given_cores() -> Iterator[Case]:

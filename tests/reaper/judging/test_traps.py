@@ -53,6 +53,7 @@ def every_case() -> Iterator[Case]:
     yield from cases_of_vendors.of_cambricon()
     yield from cases_of_vendors.of_intel()
     yield from cases_of_choices.of_never_touched()
+    yield from cases_of_choices.of_stopped_clocks()
     yield from cases_of_choices.of_given_cores()
     yield from cases_of_choices.of_last_faults()
     yield from cases_of_metrics.of_dcgm_1x()
