@@ -33,6 +33,7 @@ ADVICE: Final[dict[Reason, str]] = {
     Reason.NEVER_TOUCHED: "devices were allocated and never used: ask the owners",
     Reason.PROMETHEUS_UNAVAILABLE: "check the address, the credentials and Prometheus' own load",
     Reason.PARTIAL_ANSWER: "a store behind Prometheus is down, or a limit of samples was reached",
+    Reason.SEVERAL_CLUSTERS: 'say which cluster this is: matchers {"cluster": "NAME"} in the settings',
     Reason.GARBAGE_ANSWER: "the address is not that of a Prometheus API",
 }
 """What helps, by reason."""

@@ -34,7 +34,7 @@ class Observation(Struct, frozen=True):
     Attributes:
         observed_at: The moment that every query named.
         complete: Whether every query was answered in full; nothing may act on an incomplete observation.
-        problem: Why not: PrometheusUnavailable, PartialAnswer or GarbageAnswer; None if complete.
+        problem: Why not, such as PrometheusUnavailable, PartialAnswer or SeveralClusters; None if complete.
         problems: The same in sentences, said once per cycle.
         windows: Signals by window in seconds.
         metrics: The names of the known metrics that exist.
@@ -166,7 +166,9 @@ class _Observer:
         """The series that exist within so many seconds; notes the scrape jobs that keep targets' labels."""
         expression = queries.discovery(seconds, self._extra, self._settings.sources)
         found: dict[str, list[frozenset[str]]] = {}
-        for sample in await self._prometheus.query(expression, self._at):
+        answer = await self._prometheus.query(expression, self._at)
+        _refuse_several_clusters({one for sample in answer for one in queries.clusters_of(sample.labels)})
+        for sample in answer:
             name, present = sample.labels.get("__name__", ""), queries.found_labels(sample.labels)
             found.setdefault(name, []).append(present)
             if present & CLASHING:
@@ -210,6 +212,16 @@ class _Observer:
         longest = max(2 * max(found.values()), HISTORY_STEP, places * history / self._settings.points)
         longest = max(longest, PIECE_SECONDS) if from_recorded else longest
         return Timing(found, steps, history, longest, self._thresholds, read, from_recorded)
+
+
+def _refuse_several_clusters(found: Collection[tuple[str, str]]) -> None:
+    """Two clusters may have pods of one name, and the series of one must not speak for the other's pod."""
+    for name in queries.CLUSTERS:
+        values = sorted(value for label, value in found if label == name)
+        if len(values) > 1:
+            some = ", ".join(value[:63] for value in values[:3])
+            text = f"series of {len(values)} clusters ({some}): name this one in matchers by its label {name}"
+            raise PrometheusError(Reason.SEVERAL_CLUSTERS, text)
 
 
 def _is_counted(series: Series, kinds: Sequence[frozenset[str]]) -> bool:

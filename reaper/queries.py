@@ -16,6 +16,9 @@ HAS = "gpu_tenure_has_"
 TARGET = "job, instance"
 """The labels that a target's series share with its `up`; where they were changed, `up` tells nothing."""
 
+CLUSTERS = ("cluster", "cluster_id", "cluster_name", "k8s_cluster", "k8s_cluster_name")
+"""Labels that say which cluster a series comes from, where one Prometheus answers for several."""
+
 LOOKBACK_SECONDS = 300.0
 """How far Prometheus looks back for the last sample of a series by itself."""
 
@@ -100,13 +103,13 @@ def number(value: float) -> str:
 
 
 def discovery(seconds: int, extra: str, sources: Collection[Source]) -> str:
-    """Which metrics of the tables exist, by scrape job and by which of the telling labels they carry."""
+    """Which metrics of the tables exist, by scrape job, cluster, and the telling labels they carry."""
     names = "|".join(metric.name for source in sources for metric in source.metrics)
     inner = f"last_over_time({braces(f'__name__=~{quoted(names)}', extra)}[{span(seconds)}])"
     marks = telling_labels(sources)
     for label in marks:
         inner = f'label_replace({inner}, "{HAS}{label}", "1", "{label}", ".+")'
-    by = ", ".join(("__name__", "job", *(HAS + label for label in marks)))
+    by = ", ".join(("__name__", "job", *CLUSTERS, *(HAS + label for label in marks)))
     return f"count by ({by}) ({inner})"
 
 
@@ -124,6 +127,11 @@ def found_labels(labels: Mapping[str, str]) -> frozenset[str]:
     return frozenset(
         name.removeprefix(HAS) for name, value in labels.items() if name.startswith(HAS) and value
     )
+
+
+def clusters_of(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """Which cluster one row of the discovery is of, by each label that says so."""
+    return frozenset((name, labels[name]) for name in CLUSTERS if labels.get(name))
 
 
 def sample_count(series: Series, seconds: int) -> str:
