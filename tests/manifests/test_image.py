@@ -66,9 +66,19 @@ def test_every_package_is_copied_and_let_through() -> None:
     assert let_through == copied
 
 
-@pytest.mark.parametrize("component", ["webhook", "reaper"])
-def test_the_entry_point_takes_the_charts_arguments(component: str) -> None:
-    """A Deployment gives the name of its component and nothing else."""
+COMMANDS = {
+    "webhook": ("deployment", "args: [webhook]"),
+    "reaper": ("deployment", '(list "reaper")'),
+    "reaper as a CronJob": ("cronjob", '(list "reaper" "--once")'),
+    "quota": ("deployment", "args: [quota]"),
+    "certs": ("deployment", "args: [certs, watch]"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_entry_point_takes_the_charts_arguments(name: str) -> None:
+    """A Deployment gives the name of its component, and how it runs where there is a choice."""
     assert re.findall(r"^ENTRYPOINT (.*)$", TEXT, re.MULTILINE) == ['["gpu-tenure"]']
-    chart = ROOT / "manifests" / "chart" / "templates" / component / "deployment.yaml"
-    assert f"args: [{component}]" in chart.read_text()
+    file, arguments = COMMANDS[name]
+    chart = ROOT / "manifests" / "chart" / "templates" / name.split()[0] / f"{file}.yaml"
+    assert arguments in chart.read_text()
