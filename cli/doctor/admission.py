@@ -27,8 +27,8 @@ BARE: Final = "GPU pods get no terms and no deadline; under enforce they are ref
 WITHOUT: Final = "GPU pods are admitted without terms and deadlines, and nothing is refused"
 UPGRADE: Final = "helm upgrade gpu-tenure manifests/chart --reset-then-reuse-values makes it again"
 REACH: Final = (
-    "kubectl get endpointslices -l kubernetes.io/service-name=gpu-tenure-webhook shows whether replicas are"
-    " ready; gpu-tenure certs inspect whether they are trusted; and a NetworkPolicy or firewall may stand"
+    "kubectl get endpointslices -A -l kubernetes.io/service-name=gpu-tenure-webhook shows whether replicas"
+    " are ready; gpu-tenure certs inspect whether they are trusted; and a NetworkPolicy or firewall may stand"
     " between the API server and port 8443 of the pods"
 )
 

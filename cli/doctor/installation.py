@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Final
 
 from cli.doctor.facts import Facts
@@ -117,7 +116,8 @@ def _component(facts: Facts, name: str) -> Iterator[Finding]:
 def _cron_job(check: str, found: Component) -> Iterator[Finding]:
     if found.spec.suspend:
         what = f"the CronJob {found.name} is suspended"
-        todo = f'kubectl patch cronjob {found.name} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
+        patch = '{"spec":{"suspend":false}}'
+        todo = f"kubectl -n {found.metadata.namespace} patch cronjob {found.name} --type=merge -p '{patch}'"
         yield Finding(check, Level.WARNING, what, ABSENT["reaper"], todo)
     else:
         yield fine(check, f"the CronJob {found.name} runs by its schedule")
@@ -126,7 +126,8 @@ def _cron_job(check: str, found: Component) -> Iterator[Finding]:
 def _deployment(check: str, name: str, found: Component) -> Iterator[Finding]:
     wanted, ready = found.spec.replicas, found.status.ready_replicas
     told = f"{ready} of {wanted} replicas of {found.name} are ready"
-    logs = f"kubectl describe deployment {found.name}, and kubectl logs deployment/{found.name}"
+    kubectl = f"kubectl -n {found.metadata.namespace}"
+    logs = f"{kubectl} describe deployment {found.name}, and {kubectl} logs deployment/{found.name}"
     if ready == 0:
         yield Finding(check, Level.ERROR, told, ABSENT[name], logs)
     elif ready < wanted:
@@ -146,17 +147,19 @@ def _leases(facts: Facts) -> Iterator[Finding]:
         component = facts.component(name)
         once = component is not None and component.spec.job_template is not None
         if facts.has(name) and not once and not (name == "reaper" and facts.settings.dry_run):
-            yield _lease(name, known.get(f"gpu-tenure-{name}"), facts.at)
+            yield _lease(facts, name, known.get(f"gpu-tenure-{name}"))
 
 
-def _lease(name: str, lease: Lease | None, now: datetime) -> Finding:
+def _lease(facts: Facts, name: str, lease: Lease | None) -> Finding:
     check = f"installation.{name}-lease"
     holder = lease.spec.holder_identity if lease is not None else None
-    todo = f"kubectl get lease gpu-tenure-{name}, and look at the logs of gpu-tenure-{name}"
+    todo = (
+        f"kubectl -n {facts.namespace} get lease gpu-tenure-{name}, and look at the logs of gpu-tenure-{name}"
+    )
     if lease is None or not holder:
         return Finding(check, Level.WARNING, f"nobody holds the Lease gpu-tenure-{name}", ABSENT[name], todo)
     renewed = readable_time(lease.spec.renew_time)
-    age = (now - renewed).total_seconds() if renewed is not None else None
+    age = (facts.at - renewed).total_seconds() if renewed is not None else None
     if age is None or age > LATE_SECONDS + (lease.spec.lease_duration_seconds or 0):
         since = "at a time that cannot be read" if age is None else f"{age:.0f} s ago"
         what = f"the Lease gpu-tenure-{name} of {holder} was renewed {since}: nobody leads"

@@ -92,14 +92,14 @@ OF_THE_INSTALLATION: list[Case] = [
         healthy(deployments=others(component("webhook", 0))),
         "installation.webhook",
         ERROR,
-        "kubectl describe",
+        "describe deployment",
     ),
     (
         "a replica is not ready",
         healthy(deployments=others(component("reaper", 1))),
         "installation.reaper",
         WARNING,
-        "kubectl logs",
+        "kubectl -n gpu-tenure-system logs",
     ),
     (
         "one replica alone",
@@ -120,7 +120,7 @@ OF_THE_INSTALLATION: list[Case] = [
         healthy(leases=Seen((lease("quota"), lease("certs")))),
         "installation.reaper-lease",
         WARNING,
-        "kubectl get lease",
+        "kubectl -n gpu-tenure-system get lease",
     ),
     (
         "a leader that is late",

@@ -57,7 +57,7 @@ def component(name: str, ready: int = 2, version: str = "1.2.3", **spec: Any) ->
     return typed(
         Component,
         {
-            "metadata": {"name": f"gpu-tenure-{name}", "labels": labels},
+            "metadata": {"name": f"gpu-tenure-{name}", "namespace": "gpu-tenure-system", "labels": labels},
             "spec": {"replicas": 2, "template": {"spec": pod}, **spec},
             "status": {"readyReplicas": ready},
         },

@@ -134,7 +134,7 @@ CASES = [
     pytest.param("cluster.taints", "warning", "kubectl taint", id="an untainted node"),
     pytest.param("alerting.receiver-secret", "error", "create secret", id="no token Secret"),
     pytest.param("installation.reaper-lease", "warning", "get lease", id="nobody leads"),
-    pytest.param("installation.quota", "error", "kubectl describe", id="no replica is ready"),
+    pytest.param("installation.quota", "error", "describe deployment", id="no replica is ready"),
 ]
 
 
