@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,7 @@ from cli.options import Context, Form, Kubeconfig, Output, Resources
 
 if TYPE_CHECKING:
     from policy.errors import FieldError
+    from policy.terms import Terms
     from reaper.plays import Play, Result
     from reaper.prometheus import PrometheusOptions
 
@@ -115,7 +117,7 @@ def backtest(  # noqa: PLR0913, PLR0917  one argument per flag
     from cli.cluster import answered
 
     play = answered(lambda: wanted.play(kubeconfig, context))
-    result = asyncio.run(_run(play, options, wanted.windows(play)))
+    result = asyncio.run(_run(play, options, wanted.terms(play)))
     if result.held == result.moments:
         print(f"error: {options.url}: {result.problem}", file=sys.stderr)
         sys.exit(1)
@@ -130,10 +132,11 @@ def backtest(  # noqa: PLR0913, PLR0917  one argument per flag
     show(lambda width: backtest_table(play, result, width))
 
 
-async def _run(play: Play, options: PrometheusOptions, windows: set[int]) -> Result:
+async def _run(play: Play, options: PrometheusOptions, terms: Sequence[Terms]) -> Result:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from policy.terms import Statistic
     from reaper.backtest import Player
     from reaper.prometheus import HttpPrometheus
     from runtime.clock import SystemClock
@@ -145,7 +148,9 @@ async def _run(play: Play, options: PrometheusOptions, windows: set[int]) -> Res
         with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:
             count = (play.until - play.since) // play.step + 1
             task = progress.add_task("playing", total=count)
-            player = Player(adapter, play, windows)
+            windows = {one.after.seconds for one in terms}
+            averaged = {one.after.seconds for one in terms if one.statistic is Statistic.AVERAGE}
+            player = Player(adapter, play, windows, averaged)
             return await player.run(
                 lambda at: progress.update(task, advance=1, description=f"playing {at:%m-%d %H:%MZ}")
             )

@@ -21,7 +21,7 @@ from policy.objects import Namespace
 from policy.resources import ResourceTable
 from policy.selection import PolicySet
 from policy.spec import BUILT_IN
-from policy.terms import terms_from_labels
+from policy.terms import Terms, terms_from_labels
 from reaper.criteria import JudgeSettings
 from reaper.limits import Limits
 from reaper.lives import Census
@@ -71,13 +71,13 @@ class Wanted(Struct, frozen=True, kw_only=True):
                 raise InvalidError([FieldError("--policy", why)])
             return self._play(policies, await self._census(cluster))
 
-    def windows(self, play: Play) -> set[int]:
-        """The windows that terms may have, in seconds."""
+    def terms(self, play: Play) -> Sequence[Terms]:
+        """All terms that pods may have."""
         policies = (*play.policies.valid, BUILT_IN)
-        found = {policy_terms(one, each).after.seconds for one in policies for each in PodClass}
+        found = [policy_terms(one, each) for one in policies for each in PodClass]
         if not play.proposed:
             carried = (terms_from_labels(pod.labels)[0] for pod in play.census.pods.values())
-            found |= {terms.after.seconds for terms in carried if terms is not None}
+            found += [terms for terms in carried if terms is not None]
         return found
 
     def _play(self, policies: PolicySet, census: Census) -> Play:

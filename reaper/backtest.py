@@ -59,11 +59,21 @@ class Counted:
 class Player:
     """Plays one policy."""
 
-    def __init__(self, prometheus: PrometheusPort, play: Play, windows: Collection[int]) -> None:
-        """`windows` are the windows of all terms that may hold, in seconds."""
+    def __init__(
+        self,
+        prometheus: PrometheusPort,
+        play: Play,
+        windows: Collection[int],
+        averaged: Collection[int] | None = None,
+    ) -> None:
+        """`windows` are those of all terms that may hold, in seconds; averages are asked for over `averaged`.
+
+        Without `averaged` they are asked for over all windows, which costs as much as all else.
+        """
         self._prometheus = Counted(prometheus)
         self._play = play
         self._windows = tuple(windows)
+        self._averaged = averaged
         longest = timedelta(seconds=max(windows))
         self._lives = Lives(play.judging.sources, 2 * longest + timedelta(days=1))
         self._rules = Rules(profile=Profile.ENFORCE, excluded_namespaces=frozenset(play.excluded))
@@ -88,7 +98,14 @@ class Player:
 
     async def _moment(self, at: datetime) -> None:
         self.result.moments += 1
-        observation = await observe(self._prometheus, self._windows, at, self._play.judging, thresholds=())
+        observation = await observe(
+            self._prometheus,
+            self._windows,
+            at,
+            self._play.judging,
+            thresholds=(),
+            averaged=self._averaged,
+        )
         if not observation.complete:
             self.result.held += 1
             self.result.problem = "; ".join(observation.problems) or str(observation.problem)

@@ -110,13 +110,18 @@ def play_of(policy: dict[str, Any] = POLICY, **more: Any) -> Play:
     return Play(**given)
 
 
-def played(url: str, play: Play, windows: tuple[int, ...] = (2 * HOUR, 24 * HOUR)) -> Result:
+def played(
+    url: str,
+    play: Play,
+    windows: tuple[int, ...] = (2 * HOUR, 24 * HOUR),
+    averaged: tuple[int, ...] | None = None,
+) -> Result:
     """Plays against the Prometheus."""
 
     async def run() -> Result:
         adapter = HttpPrometheus(PrometheusOptions(url), SystemClock().monotonic)
         try:
-            return await Player(adapter, play, windows).run()
+            return await Player(adapter, play, windows, averaged).run()
         finally:
             adapter.close()
 
@@ -156,6 +161,14 @@ def test_queries_per_moment_are_constant(url: str, result: Result) -> None:
     short = played(url, play_of(since=NOW - timedelta(hours=1)))
     assert (result.moments, short.moments) == (55, 7)
     assert result.queries / result.moments == pytest.approx(short.queries / short.moments, rel=0.02)
+
+
+def test_averages_are_asked_for_only_where_terms_look_at_them(url: str) -> None:
+    """As in a cycle; what comes of it is the same."""
+    short = play_of(since=NOW - timedelta(hours=1))
+    every, none = played(url, short), played(url, short, averaged=())
+    assert none.queries < every.queries
+    assert none.of("team") == every.of("team")
 
 
 def test_owners_give_the_class(result: Result) -> None:
