@@ -44,6 +44,7 @@ FIELD_LABELS: Final[dict[str, Label]] = {
 }
 """The fields of Terms and the labels that spell them."""
 _TERM_TEXTS: Final = tuple(label.value for label in TERM_LABELS)
+_TERM_NAMES: Final = frozenset(short_name(label) for label in TERM_LABELS)
 
 
 class Range(Struct, frozen=True):
@@ -165,8 +166,7 @@ def asked_of(terms: Terms, own: Terms) -> tuple[str, ...]:
 def parse_asked(annotations: Mapping[str, str] | None) -> frozenset[str]:
     """The short label names that the annotation `asked` lists; unknown names are ignored."""
     text = (annotations or {}).get(Annotation.ASKED, "")
-    known = {short_name(label) for label in TERM_LABELS}
-    return frozenset(name for name in text.split(",") if name in known)
+    return frozenset(text.split(",")) & _TERM_NAMES if text else frozenset()
 
 
 class _Asking:

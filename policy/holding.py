@@ -120,6 +120,8 @@ def held_terms(found: LabelledTerms, today: Terms, policy: GPUPolicy, asked: fro
     A field without a readable label has today's value.
     """
     milder = milder_terms(found, today)
+    if not asked:
+        return milder
 
     def is_asked(label: Label) -> bool:
         return short_name(label) in asked

@@ -95,6 +95,8 @@ class _Case:
         self.signals = signals
         self.at = at
         self.settings = settings
+        self.parts = holdings.asks_for_slices(pod)
+        self.shares = holdings.asks_for_shares(pod)
         self.devices = tuple(holdings.devices(pod, signals, settings.sources))
         if terms.of is Reference.GIVEN:
             self.devices = tuple(holdings.of_given(pod, device) for device in self.devices)
@@ -120,10 +122,7 @@ class _Case:
             VerdictKind.IDLE,
             Reason.NEVER_TOUCHED if self.untouched else Reason.BELOW_THRESHOLD,
             self._idle_since(),
-            any(
-                (held := holdings.held(device)) is not None and held >= self.settings.parked_bytes
-                for device in self.devices
-            ),
+            any((holdings.held(device) or 0) >= self.settings.parked_bytes for device in self.devices),
             evidence,
             self._sentence(evidence),
         )
@@ -249,8 +248,7 @@ class _Case:
     def _is_shared(self, device: Device, board: Board) -> bool:
         """Whether others may use the device: its series or the pod's resources say so."""
         users = board.pods.get(device.instance, frozenset())
-        parts = not device.instance and holdings.asks_for_slices(self.pod)
-        return device.virtual or len(users) > 1 or parts or holdings.asks_for_shares(self.pod)
+        return device.virtual or len(users) > 1 or self.shares or (self.parts and not device.instance)
 
     def _idle_since(self) -> datetime:
         """The start of the idle stretch: before the window as far as all signals reach, else the window's."""
