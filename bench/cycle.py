@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 
@@ -16,9 +15,10 @@ from bench.fleet_samples import METRICS_PER_DEVICE, samples
 from bench.judging import planned, surveyed, with_verdicts
 from bench.measures import Measure
 from policy.verdicts import VerdictKind
+from reaper.backtest import Counted
 from reaper.criteria import JudgeSettings
 from reaper.observation import observe_terms
-from reaper.prometheus import HttpPrometheus, PrometheusOptions, Sample
+from reaper.prometheus import HttpPrometheus, PrometheusOptions
 from sandbox.archive import archive
 from sandbox.deadline import monotonic
 
@@ -65,17 +65,18 @@ def cycle(url: str, pods: int) -> tuple[float, int]:
     """
     held, known = fleet(pods), namespaces()
     began = monotonic()
-    counted = Counted(url)
+    adapter = HttpPrometheus(PrometheusOptions(url), monotonic)
+    counted = Counted(adapter)
     observation = asyncio.run(observe_terms(counted, [TERMS], NOW, JudgeSettings()))
     subjects = with_verdicts(surveyed(held, known), observation)
     planned(subjects)
     seconds = monotonic() - began
-    counted.close()
+    adapter.close()
     kinds = {subject.verdict.kind for subject in subjects if subject.verdict is not None}
     if not observation.complete or not kinds >= {VerdictKind.ACTIVE, VerdictKind.IDLE, VerdictKind.UNKNOWN}:
         msg = f"the cycle saw {sorted(kinds)}: {observation.problems}"
         raise FleetError(msg)
-    return seconds, counted.queries
+    return seconds, counted.asked
 
 
 def one_by_one(url: str) -> float:
@@ -91,20 +92,3 @@ def one_by_one(url: str) -> float:
                 form = {"query": query, "time": f"{NOW.timestamp():.0f}"}
                 session.post(f"{url}/api/v1/query", data=form, timeout=30).raise_for_status()
     return monotonic() - began
-
-
-class Counted:
-    """The reaper's own adapter, with its queries counted."""
-
-    def __init__(self, url: str) -> None:
-        self.queries = 0
-        self._inner = HttpPrometheus(PrometheusOptions(url), monotonic)
-
-    async def query(self, expression: str, at: datetime) -> list[Sample]:
-        """Counts and asks; raises as the adapter does."""
-        self.queries += 1
-        return await self._inner.query(expression, at)
-
-    def close(self) -> None:
-        """Closes its connections."""
-        self._inner.close()
