@@ -74,6 +74,9 @@ ALERTS = Counter(
     "Alerts to Alertmanager by what became of them: sent, failed, or dropped because too many waited.",
     ["result"],
 )
+for _result in ("sent", "failed", "dropped"):
+    # How much a series grew whose first sample is 1 nobody can see.
+    ALERTS.labels(_result)
 ALERT_RETRIES = Counter(
     "gpu_tenure_reaper_alert_retries_total", "Attempts to post alerts after one that failed."
 )

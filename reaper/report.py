@@ -172,7 +172,7 @@ def count(subjects: Collection[Subject], skips: Mapping[str, Skip]) -> None:
     for subject in subjects:
         kind, reason = disposition(subject, skips.get(subject.pod.uid))
         pods[kind, reason, subject.ceiling.value] += 1
-        devices[kind] += subject.devices
+        devices[kind] += subject.devices if subject.holds_devices else 0
     metrics.PODS.clear()
     for (kind, reason, action), number in pods.items():
         metrics.PODS.labels(kind, reason, action).set(number)

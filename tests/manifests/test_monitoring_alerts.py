@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -133,6 +134,53 @@ def test_what_does_not_run_is_not_missed(
     names = {group["name"] for group in groups_of(render({**ALL, **values}))}
     assert f"gpu-tenure-{absent}" not in names
     assert "gpu-tenure-webhook" in names
+
+
+def test_dashboards_come_as_files_that_the_sidecar_finds(render: Callable[..., Objects]) -> None:
+    """Each as it lies in the chart, with the label that was asked for; none unless it is enabled."""
+    values = {"enabled": True, "namespace": "monitoring", "labels": {"boards": "yes"}}
+    folder = RUNBOOKS.parent / "chart" / "files" / "dashboards"
+    shipped = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    found = {}
+    for one in of_kind(render({"dashboards": values}), "ConfigMap").values():
+        if one["metadata"]["namespace"] == "monitoring":
+            assert one["metadata"]["labels"]["boards"] == "yes"
+            ((name, text),) = one["data"].items()
+            found[name.removeprefix("gpu-tenure-").removesuffix(".json")] = json.loads(text)
+    assert found == shipped
+    assert not [name for name in of_kind(render(), "ConfigMap") if "dashboard" in name]
+
+
+def test_the_right_to_try_a_pod_ends_at_its_namespace(render: Callable[..., Objects]) -> None:
+    """And only dry runs pass there, whoever asks; without the canary there is none of it."""
+    objects = render({"canary": {"enabled": True, "namespace": "tries"}})
+    role = of_kind(objects, "Role")["gpu-tenure-canary"]
+    assert role["metadata"]["namespace"] == "tries"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
+    policy = of_kind(objects, "ValidatingAdmissionPolicy")["gpu-tenure-canary"]["spec"]
+    selected = {"matchLabels": {"kubernetes.io/metadata.name": "tries"}}
+    assert (policy["failurePolicy"], policy["matchConstraints"]["namespaceSelector"]) == ("Fail", selected)
+    pod = of_kind(objects, "Deployment")["gpu-tenure-certs"]["spec"]["template"]["spec"]
+    said = {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
+    assert said["GPU_TENURE_CERTS_CANARY_NAMESPACE"] == "tries"
+    assert not [one for one in render() if "canary" in one["metadata"]["name"]]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        pytest.param({"tls": {"source": "cert-manager"}}, "tls.source=certs", id="nobody would try it"),
+        pytest.param(
+            {"excludedNamespaces": ["gpu-tenure-canary"]}, "is excluded", id="where nothing gets terms"
+        ),
+    ],
+)
+def test_a_canary_that_says_nothing_is_refused(
+    render: Callable[..., Objects], values: dict[str, Any], says: str
+) -> None:
+    """With the reason."""
+    with pytest.raises(ValueError, match=says):
+        render({"canary": {"enabled": True}, **values})
 
 
 def metrics_in(series: Iterable[str]) -> set[str]:
