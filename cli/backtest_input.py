@@ -125,7 +125,7 @@ def asked(
     """Reads times (since, until, step), the class, policies and pods; None if something is wrong."""
     since, until, step, otherwise = texts
     before = len(errors)
-    end = judge_input.moment(until, errors)
+    end = judge_input.moment(until, errors, "--until")
     span = judge_input.seconds("--since", since, errors)
     pace = judge_input.seconds("--step", step, errors)
     if pace < SHORTEST_STEP:
@@ -137,8 +137,10 @@ def asked(
     proposed = judge_input.policies(policies, errors) if policies else None
     namespaces: dict[str, dict[str, str]] = {}
     found: list[GpuPod] | None = None
-    if pods is not None:
-        listed = read_pods(read_bytes(pods, errors), errors)
+    readable = len(errors)
+    data = read_bytes(pods, errors) if pods is not None else b""
+    if pods is not None and len(errors) == readable:
+        listed = read_pods(data, errors)
         found = [pod for one in listed.pods if (pod := gpu_pod(one, table)) is not None]
         namespaces = listed.namespaces
     if len(errors) > before or judging is None:

@@ -33,13 +33,13 @@ def missing(needed: Mapping[str, object]) -> list[FieldError]:
     return [FieldError(flag, hint) for flag, value in needed.items() if not value]
 
 
-def moment(at: str | None, errors: list[FieldError]) -> datetime:
-    """The time to judge at, now without a text."""
+def moment(at: str | None, errors: list[FieldError], flag: str = "--at") -> datetime:
+    """The time that a flag gives, now without a text."""
     now = SystemClock().now()
     try:
         return now if at is None else parse_time(at)
     except FormatError as error:
-        errors.append(FieldError("--at", str(error)))
+        errors.append(FieldError(flag, str(error)))
         return now
 
 

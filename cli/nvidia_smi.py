@@ -73,8 +73,8 @@ def _terms(policies: PolicySet) -> Terms:
 
 
 def _lines(path: Path) -> list[str]:
-    text = sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8-sig", errors="replace")
-    return text.splitlines()
+    data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+    return data.decode("utf-8-sig", errors="replace").splitlines()
 
 
 def _show(found: Sequence[tuple[str, CardVerdict]], terms: Terms) -> None:

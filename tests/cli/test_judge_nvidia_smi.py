@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,17 @@ def test_standard_input_is_a_recording_too() -> None:
     """As from a pipe that ends."""
     done = run("--nvidia-smi", "-", "--output", "json", stdin="\n".join([HEADER, line(0, "9 %")]))
     assert [(one["recording"], one["verdict"]) for one in json.loads(done.stdout)] == [("stdin", "Active")]
+
+
+def test_what_is_no_text_is_refused_and_not_a_traceback() -> None:
+    """Whatever the locale makes of standard input."""
+    argv = [sys.executable, "-m", "cli", "judge", "--nvidia-smi", "-"]
+    environ = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(
+        argv, input=b"\xff\xfe\x00", capture_output=True, check=False, timeout=60, env=environ
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"error: --nvidia-smi -: has no header")
 
 
 @pytest.mark.parametrize(
