@@ -21,12 +21,12 @@ EVICTIONS = [
     ),
     pytest.param(ApiError(500, "InternalError", "etcd"), Outcome.UNKNOWN, id="another 500 says nothing"),
     pytest.param(ApiError(503, "", "x"), Outcome.UNKNOWN, id="503 says nothing"),
-    pytest.param(ApiError(404, "NotFound", "x"), Outcome.GONE, id="gone"),
+    pytest.param(ApiError(404, "NotFound", "x"), Outcome.GONE, id="the pod is gone"),
     pytest.param(ApiError(409, "Conflict", "x"), Outcome.GONE, id="a successor has the name"),
     pytest.param(ApiError(403, "Forbidden", "x", ENDING), Outcome.ENDING, id="the namespace ends"),
     pytest.param(ApiError(403, "Forbidden", "x", BUDGET), Outcome.BUDGET, id="a budget by 403"),
-    pytest.param(ApiError(403, "Forbidden", "x"), Outcome.REFUSED, id="no right"),
-    pytest.param(ApiError(422, "Invalid", "x"), Outcome.REFUSED, id="invalid"),
+    pytest.param(ApiError(403, "Forbidden", "x"), Outcome.REFUSED, id="the right is missing"),
+    pytest.param(ApiError(422, "Invalid", "x"), Outcome.REFUSED, id="the request is invalid"),
 ]
 
 
@@ -61,7 +61,7 @@ async def test_an_eviction_without_an_answer_is_unknown() -> None:
 
 
 WRITES = [
-    pytest.param(ApiError(404, "NotFound", "x"), Written.GONE, id="gone"),
+    pytest.param(ApiError(404, "NotFound", "x"), Written.GONE, id="the pod is gone"),
     pytest.param(
         ApiError(422, "Invalid", "x", (Cause("FieldValueTooLong", "x", "metadata.annotations"),)),
         Written.FULL,
@@ -82,7 +82,7 @@ WRITES = [
         id="more annotations than the guard reads",
     ),
     pytest.param(ApiError(403, "Forbidden", "a guard"), Written.FAILED, id="refused by a guard"),
-    pytest.param(ApiError(500, "", "x"), Written.FAILED, id="failed"),
+    pytest.param(ApiError(500, "", "x"), Written.FAILED, id="the API server failed"),
 ]
 
 

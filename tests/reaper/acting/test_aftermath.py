@@ -103,7 +103,7 @@ ACTIVITY = [
     pytest.param(NOON + minutes(30), True, id="within the hour"),
     pytest.param(NOON + minutes(61), False, id="later than that"),
     pytest.param(NOON + minutes(2), False, id="perhaps its predecessor's samples"),
-    pytest.param(None, False, id="never"),
+    pytest.param(None, False, id="never used at all"),
 ]
 
 

@@ -179,7 +179,7 @@ async def test_a_budget_is_asked_again_after_minutes_and_told_once() -> None:
 
 
 OUTCOMES = [
-    pytest.param(Result(Outcome.GONE, "not found"), Phase.GONE, 1, id="gone"),
+    pytest.param(Result(Outcome.GONE, "not found"), Phase.GONE, 1, id="the pod is gone"),
     pytest.param(Result(Outcome.ENDING, "terminating"), Phase.GONE, 1, id="the namespace ends"),
     pytest.param(Result(Outcome.REFUSED, "two budgets"), Phase.REFUSED, 1, id="refused for good"),
     pytest.param(Result(Outcome.UNKNOWN, "no answer"), Phase.PLANNED, 2, id="no answer: asked again"),

@@ -77,7 +77,7 @@ async def test_one_that_is_overdue_has_a_day_left() -> None:
 NONE = [
     pytest.param({}, {"annotations": {"gpu-tenure.io/deadline": "none: Kueue"}}, id="admission has decided"),
     pytest.param({}, {"seconds": 60}, id="it has one of its own"),
-    pytest.param({}, {"labels": {"kueue.x-k8s.io/queue-name": "q"}}, id="Kueue's"),
+    pytest.param({}, {"labels": {"kueue.x-k8s.io/queue-name": "q"}}, id="Kueue bounds it"),
     pytest.param({}, {"owner": WEB}, id="a controller makes it again"),
     pytest.param({}, {"started": timedelta(days=200)}, id="older than its policy"),
     pytest.param({"profile": "warn"}, {}, id="the profile does not enforce"),
@@ -123,7 +123,7 @@ JOBS = [
     pytest.param(
         a_job(metadata={"annotations": {"gpu-tenure.io/deadline": "kept"}}), id="admission has decided"
     ),
-    pytest.param(a_job(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}), id="Kueue's"),
+    pytest.param(a_job(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}), id="Kueue bounds it"),
     pytest.param(a_job("2024-01-01T00:00:00Z"), id="older than its policy"),
     pytest.param(None, id="it is gone"),
 ]

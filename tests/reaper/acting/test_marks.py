@@ -30,10 +30,10 @@ START = datetime.fromisoformat(SINCE)
 MARKS = [
     pytest.param(noted(), Mark(START, reclaim_at=datetime.fromisoformat(AT)), id="a warning with a time"),
     pytest.param(noted(at=None), Mark(START), id="a warning without"),
-    pytest.param(noted(at=None, uid=None), Mark(START, warned=False), id="a sighting"),
-    pytest.param(noted(uid="another"), None, id="another pod's"),
+    pytest.param(noted(at=None, uid=None), Mark(START, warned=False), id="a sighting without a warning"),
+    pytest.param(noted(uid="another"), None, id="copied from another pod"),
     pytest.param(noted(uid=None), None, id="a time without a UID"),
-    pytest.param(noted(since=None), None, id="no start"),
+    pytest.param(noted(since=None), None, id="no start of the stretch"),
     pytest.param(noted(since="yesterday"), None, id="an unreadable start"),
     pytest.param(noted(at="soon"), None, id="an unreadable time"),
     pytest.param(
@@ -41,7 +41,7 @@ MARKS = [
         None,
         id="a sighting older than the pod itself",
     ),
-    pytest.param({}, None, id="nothing"),
+    pytest.param({}, None, id="nothing is written"),
 ]
 
 

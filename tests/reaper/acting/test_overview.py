@@ -83,7 +83,12 @@ NEXT = [
     ),
     pytest.param(due_subject(), {}, Next.EVICT, None, None, id="due: with the next cycle"),
     pytest.param(
-        due_subject(), {"pause": Pause(paused=True, reason="x")}, Next.EVICT, NOON, Reason.PAUSED, id="paused"
+        due_subject(),
+        {"pause": Pause(paused=True, reason="x")},
+        Next.EVICT,
+        NOON,
+        Reason.PAUSED,
+        id="due, but somebody has paused it",
     ),
     pytest.param(due_subject(), {"brake": True}, Next.EVICT, NOON, Reason.BRAKE, id="held by the brake"),
     pytest.param(
@@ -94,11 +99,13 @@ NEXT = [
         Reason.SNOOZED,
         id="kept by its user",
     ),
-    pytest.param(subject_of(ceiling=Action.WARN), {}, Next.WARN, None, Reason.WARN_ONLY, id="only warned"),
+    pytest.param(
+        subject_of(ceiling=Action.WARN), {}, Next.WARN, None, Reason.WARN_ONLY, id="its terms only warn"
+    ),
     pytest.param(
         subject_of(ceiling=Action.OBSERVE), {}, Next.NOTHING, None, Reason.OBSERVE_ONLY, id="only observed"
     ),
-    pytest.param(subject_of("a", ACTIVE), {}, Next.NOTHING, None, None, id="busy"),
+    pytest.param(subject_of("a", ACTIVE), {}, Next.NOTHING, None, None, id="it is in use"),
     pytest.param(
         subject_of("a", verdict_of(VerdictKind.UNKNOWN, Reason.TOO_YOUNG)),
         {},
@@ -108,7 +115,7 @@ NEXT = [
         id="too young: when it can be judged",
     ),
     pytest.param(
-        subject_of("a", None, skip=Reason.EXEMPT), {}, Next.NOTHING, None, Reason.EXEMPT, id="exempt"
+        subject_of("a", None, skip=Reason.EXEMPT), {}, Next.NOTHING, None, Reason.EXEMPT, id="it is exempt"
     ),
 ]
 
@@ -124,9 +131,16 @@ def test_what_is_next_is_what_the_planner_would_do(
 
 SWITCHES = [
     pytest.param(Action.EVICT, {}, (Switch.TERMS, Action.EVICT), id="nothing is milder than the terms"),
-    pytest.param(Action.OBSERVE, {"dry_run": True}, (Switch.TERMS, Action.OBSERVE), id="terms first"),
-    pytest.param(Action.EVICT, {"profile": "warn"}, (Switch.PROFILE, Action.WARN), id="the profile"),
-    pytest.param(Action.EVICT, {"dry_run": True}, (Switch.FLAG, Action.OBSERVE), id="the flag"),
+    pytest.param(
+        Action.OBSERVE,
+        {"dry_run": True},
+        (Switch.TERMS, Action.OBSERVE),
+        id="of equal ones the terms are named",
+    ),
+    pytest.param(
+        Action.EVICT, {"profile": "warn"}, (Switch.PROFILE, Action.WARN), id="the profile only warns"
+    ),
+    pytest.param(Action.EVICT, {"dry_run": True}, (Switch.FLAG, Action.OBSERVE), id="the reaper runs dry"),
     pytest.param(
         Action.EVICT,
         {"enforcement": Enforcement.DRY_RUN, "dry_run": True},
@@ -136,7 +150,12 @@ SWITCHES = [
     pytest.param(
         Action.EVICT, {"skip": Reason.OPTED_OUT}, (Switch.NAMESPACE, Action.OBSERVE), id="opted out"
     ),
-    pytest.param(Action.EVICT, {"skip": Reason.EXEMPT}, (Switch.TERMS, Action.OBSERVE), id="exempt"),
+    pytest.param(
+        Action.EVICT,
+        {"skip": Reason.EXEMPT},
+        (Switch.TERMS, Action.OBSERVE),
+        id="an exemption is part of the terms",
+    ),
     pytest.param(
         Action.EVICT, {"skip": Reason.SNOOZED}, (Switch.TERMS, Action.EVICT), id="a snooze decides not"
     ),

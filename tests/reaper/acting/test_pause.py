@@ -24,16 +24,19 @@ SWITCHES = [
     pytest.param(
         switch(paused="false"), False, NOON - minutes(180), id="not paused, changed three hours ago"
     ),
-    pytest.param(switch(paused="true", reason="x"), True, None, id="paused"),
+    pytest.param(switch(paused="true", reason="x"), True, None, id="paused until further notice"),
     pytest.param(switch(paused="true", until="2025-03-01T13:00:00Z"), True, None, id="paused until later"),
     pytest.param(
         switch(paused="true", until="2025-03-01T11:00:00Z"), False, NOON - minutes(60), id="the pause is over"
     ),
     pytest.param(
-        switch(paused="false", resumed_at="2025-03-01T11:30:00Z"), False, NOON - minutes(30), id="resumed"
+        switch(paused="false", resumed_at="2025-03-01T11:30:00Z"),
+        False,
+        NOON - minutes(30),
+        id="resumed half an hour ago",
     ),
-    pytest.param(switch(paused="no"), True, None, id="another word"),
-    pytest.param(switch(), True, None, id="no word"),
+    pytest.param(switch(paused="no"), True, None, id="neither true nor false"),
+    pytest.param(switch(), True, None, id="it says nothing"),
     pytest.param(switch(paused="false", until="soon"), True, None, id="an unreadable time"),
     pytest.param(b"<html>", True, None, id="no JSON"),
     pytest.param(b'{"data": ["paused"]}', True, None, id="another shape"),

@@ -92,14 +92,28 @@ CASES = [
         Reason.WITHIN_GRACE,
         id="raised to evict, the grace begins now",
     ),
-    pytest.param(subject_of(skip=Reason.EXEMPT), None, Reason.EXEMPT, id="exempt"),
+    pytest.param(subject_of(skip=Reason.EXEMPT), None, Reason.EXEMPT, id="an exempt pod is left alone"),
     pytest.param(
         due_subject(skip=Reason.EXEMPT), Change.REMOVE, Reason.EXEMPT, id="exempt withdraws the warning"
     ),
-    pytest.param(due_subject(skip=Reason.OPTED_OUT), Change.REMOVE, Reason.OPTED_OUT, id="opted out"),
-    pytest.param(due_subject(skip=Reason.DRY_RUN), Change.REMOVE, Reason.DRY_RUN, id="dry-run namespace"),
-    pytest.param(due_subject(skip=Reason.PLACEHOLDER), Change.REMOVE, Reason.PLACEHOLDER, id="placeholder"),
-    pytest.param(due_subject(skip=Reason.EXCLUDED), Change.REMOVE, Reason.EXCLUDED, id="excluded"),
+    pytest.param(
+        due_subject(skip=Reason.OPTED_OUT), Change.REMOVE, Reason.OPTED_OUT, id="a namespace opted out"
+    ),
+    pytest.param(
+        due_subject(skip=Reason.DRY_RUN), Change.REMOVE, Reason.DRY_RUN, id="a namespace that runs dry"
+    ),
+    pytest.param(
+        due_subject(skip=Reason.PLACEHOLDER),
+        Change.REMOVE,
+        Reason.PLACEHOLDER,
+        id="a placeholder is left alone",
+    ),
+    pytest.param(
+        due_subject(skip=Reason.EXCLUDED),
+        Change.REMOVE,
+        Reason.EXCLUDED,
+        id="an excluded namespace is left alone",
+    ),
     pytest.param(due_subject(skip=Reason.TERMINATING), None, Reason.TERMINATING, id="going: not written on"),
     pytest.param(due_subject(skip=Reason.FINISHED), None, Reason.FINISHED, id="finished: not written on"),
     pytest.param(
@@ -168,8 +182,10 @@ def test_a_lengthened_grace_counts_at_once() -> None:
 
 
 HOLDS = [
-    pytest.param({"pause": Pause(paused=True, reason="x")}, Reason.PAUSED, {}, id="paused"),
-    pytest.param({"brake": Brake(engaged_at=NOON, sentence="x")}, Reason.BRAKE, {}, id="brake"),
+    pytest.param({"pause": Pause(paused=True, reason="x")}, Reason.PAUSED, {}, id="somebody has paused it"),
+    pytest.param(
+        {"brake": Brake(engaged_at=NOON, sentence="x")}, Reason.BRAKE, {}, id="the brake is engaged"
+    ),
     pytest.param(
         {"quiet_until": NOON + minutes(1)}, Reason.QUIET_TIME, {"busy": Change.REMOVE}, id="quiet time"
     ),

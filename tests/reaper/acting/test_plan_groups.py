@@ -51,8 +51,8 @@ def test_one_rank_protects_its_run(other: Any) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(subject_of("z", None, root=RUN, skip=Reason.FINISHED), id="finished"),
-        pytest.param(subject_of("z", None, root=RUN, skip=Reason.TERMINATING), id="going"),
+        pytest.param(subject_of("z", None, root=RUN, skip=Reason.FINISHED), id="it has finished"),
+        pytest.param(subject_of("z", None, root=RUN, skip=Reason.TERMINATING), id="it is going"),
     ],
 )
 def test_a_pod_that_holds_nothing_protects_nobody(other: Any) -> None:

@@ -43,19 +43,27 @@ def rights_of(**settings: Any) -> set[str]:
 
 
 CASES = [
-    pytest.param(ACTING, "patch deployments.apps", True, id="stopping owners"),
-    pytest.param({**ACTING, "stop": False}, "patch deployments.apps", False, id="no stopping"),
-    pytest.param(ACTING, "create pods/eviction", True, id="evicting"),
-    pytest.param({"profile": "observe", "dry_run": False}, "create pods/eviction", False, id="observing"),
-    pytest.param(ACTING, "patch pods", True, id="warning"),
-    pytest.param({"profile": "enforce"}, "patch pods", False, id="a dry run"),
+    pytest.param(ACTING, "patch deployments.apps", True, id="stopping needs to patch owners"),
+    pytest.param(
+        {**ACTING, "stop": False}, "patch deployments.apps", False, id="without stopping no owner is patched"
+    ),
+    pytest.param(ACTING, "create pods/eviction", True, id="evicting needs the Eviction API"),
+    pytest.param(
+        {"profile": "observe", "dry_run": False}, "create pods/eviction", False, id="observing evicts nobody"
+    ),
+    pytest.param(ACTING, "patch pods", True, id="warning writes on pods"),
+    pytest.param({"profile": "enforce"}, "patch pods", False, id="a dry run writes on no pod"),
     pytest.param({"profile": "enforce"}, "create pods/eviction", True, id="a dry run asks about evictions"),
-    pytest.param({"profile": "enforce"}, "update leases.coordination.k8s.io", False, id="no leading"),
+    pytest.param(
+        {"profile": "enforce"}, "update leases.coordination.k8s.io", False, id="a dry run takes no Lease"
+    ),
     pytest.param(
         {**ACTING, "stop": False, "backfill_deadline": True}, "patch jobs.batch", True, id="deadlines of Jobs"
     ),
     pytest.param(ACTING, "list workloads.kueue.x-k8s.io", True, id="what Kueue manages"),
-    pytest.param(ACTING, "get configmaps gpu-tenure-pause in gpu-tenure-system", True, id="the switch"),
+    pytest.param(
+        ACTING, "get configmaps gpu-tenure-pause in gpu-tenure-system", True, id="the pause switch is read"
+    ),
 ]
 
 

@@ -226,8 +226,8 @@ async def test_each_answer_to_a_stop(answer: Any, outcome: Outcome) -> None:
 
 
 LATER = [
-    pytest.param(ApiError(404, "NotFound", "x"), Standing(exists=False), id="gone"),
-    pytest.param(owner_of("another"), Standing(exists=False), id="a namesake"),
+    pytest.param(ApiError(404, "NotFound", "x"), Standing(exists=False), id="the owner is gone"),
+    pytest.param(owner_of("another"), Standing(exists=False), id="another object has its name"),
     pytest.param(
         owner_of("uid-web", spec={"replicas": 0}, metadata={"annotations": {STOPPED: "{}"}}),
         Standing(exists=True, stopped=True, noted=True),

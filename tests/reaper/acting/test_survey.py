@@ -40,11 +40,17 @@ def surveyed(
 EXEMPT = {**LABELS, "gpu-tenure.io/idle-action": "exempt"}
 SKIPS = [
     pytest.param(pod_of("a"), {}, None, True, id="an ordinary pod"),
-    pytest.param(pod_of("a", phase="Succeeded"), {}, Reason.FINISHED, False, id="finished"),
-    pytest.param(pod_of("a", deleting=True), {}, Reason.TERMINATING, False, id="being deleted"),
-    pytest.param(pod_of("a", namespace="kube-system"), {}, Reason.EXCLUDED, False, id="excluded namespace"),
-    pytest.param(pod_of("a", priority=-1), {}, Reason.PLACEHOLDER, False, id="negative priority"),
-    pytest.param(pod_of("a"), {"enforcement": "disabled"}, Reason.OPTED_OUT, False, id="opted out"),
+    pytest.param(pod_of("a", phase="Succeeded"), {}, Reason.FINISHED, False, id="it has finished"),
+    pytest.param(pod_of("a", deleting=True), {}, Reason.TERMINATING, False, id="it is being deleted"),
+    pytest.param(
+        pod_of("a", namespace="kube-system"), {}, Reason.EXCLUDED, False, id="its namespace is excluded"
+    ),
+    pytest.param(
+        pod_of("a", priority=-1), {}, Reason.PLACEHOLDER, False, id="a placeholder of negative priority"
+    ),
+    pytest.param(
+        pod_of("a"), {"enforcement": "disabled"}, Reason.OPTED_OUT, False, id="its namespace opted out"
+    ),
     pytest.param(
         pod_of("a"), {"enforcement": "dry-run"}, Reason.DRY_RUN, True, id="dry-run, judged all the same"
     ),
@@ -101,14 +107,14 @@ def test_the_profile_is_a_ceiling(profile: Profile, expected: Action) -> None:
 
 SNOOZES = [
     pytest.param("1h", None, NOON + minutes(60), id="a duration runs from now"),
-    pytest.param("2025-03-01T15:00:00Z", None, NOON + minutes(180), id="a time"),
+    pytest.param("2025-03-01T15:00:00Z", None, NOON + minutes(180), id="a time is taken as it is"),
     pytest.param("48h", None, NOON + minutes(24 * 60), id="at most a day from now"),
     pytest.param(
         "24h", Mark(NOON - minutes(60 * 60)), NOON + minutes(12 * 60), id="at most 72 h after idle began"
     ),
     pytest.param("1h", Mark(NOON - minutes(80 * 60)), None, id="nothing is left of the bound"),
-    pytest.param("2025-03-01T11:00:00Z", None, None, id="over"),
-    pytest.param("later", None, None, id="unreadable"),
+    pytest.param("2025-03-01T11:00:00Z", None, None, id="a time that is over"),
+    pytest.param("later", None, None, id="a text that nobody can read"),
 ]
 
 

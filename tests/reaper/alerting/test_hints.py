@@ -100,13 +100,13 @@ def test_fields_that_nobody_knows_are_no_trouble() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(b"", id="nothing"),
+        pytest.param(b"", id="an empty body"),
         pytest.param(b"<html>login</html>", id="a web page"),
-        pytest.param(b"[]", id="a list"),
+        pytest.param(b"[]", id="a list instead of an object"),
         pytest.param(b"{}", id="an empty object"),
         pytest.param(b'{"version": "4", "alerts": {}}', id="alerts that are no list"),
         pytest.param(b'{"version": "4", "alerts": [{"labels": {"pod": 1}}]}', id="labels that are no text"),
-        pytest.param(b"\xff\xfe", id="no text"),
+        pytest.param(b"\xff\xfe", id="bytes that are no text"),
         pytest.param(message(version="5"), id="another version"),
         pytest.param(b"[" * 100_000, id="a deep hole"),
     ],

@@ -33,13 +33,24 @@ def start(
 
 
 STEPS = [
-    pytest.param("hang", f"{GROUP}/namespaces/NAMESPACE/gpureclaims", "record not written", id="record"),
     pytest.param(
-        "html", "/api/v1/namespaces/NAMESPACE/pods/p/eviction", '"outcome": "Unknown"', id="eviction"
+        "hang",
+        f"{GROUP}/namespaces/NAMESPACE/gpureclaims",
+        "record not written",
+        id="the record is not written",
     ),
-    pytest.param("hang", "/apis/coordination.k8s.io", "lease lost", id="Lease"),
     pytest.param(
-        "html", "/api/v1/namespaces/gpu-tenure-system/configmaps", '"reason": "Paused"', id="switch"
+        "html",
+        "/api/v1/namespaces/NAMESPACE/pods/p/eviction",
+        '"outcome": "Unknown"',
+        id="the eviction is answered by a page",
+    ),
+    pytest.param("hang", "/apis/coordination.k8s.io", "lease lost", id="the Lease is not renewed"),
+    pytest.param(
+        "html",
+        "/api/v1/namespaces/gpu-tenure-system/configmaps",
+        '"reason": "Paused"',
+        id="the switch cannot be read",
     ),
 ]
 

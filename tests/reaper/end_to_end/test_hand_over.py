@@ -34,8 +34,8 @@ def wait_leads(sandbox: Sandbox, identity: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("how", "limit"),
     [
-        pytest.param("kill", KILLED_SECONDS, id="killed"),
-        pytest.param("stop", STOPPED_SECONDS, id="asked to stop"),
+        pytest.param("kill", KILLED_SECONDS, id="the leader is killed"),
+        pytest.param("stop", STOPPED_SECONDS, id="the leader is asked to stop"),
     ],
 )
 def test_another_leads_in_time(
