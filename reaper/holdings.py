@@ -71,6 +71,26 @@ def proves(readings: Iterable[Reading]) -> bool:
     return any(reading.metric.principal for reading in readings)
 
 
+def partial(pod: GpuPod, devices: Iterable[Device]) -> str | None:
+    """Why the devices that were seen are not those that the pod holds, as a sentence; None if they are.
+
+    Its node has one exporter of a kind, which sees all of them. Sources that see some each may name one
+    device in two ways.
+    """
+    names: dict[str, set[str]] = {}
+    for device in devices:
+        for reading in device.of(Role.ACTIVITY):
+            if reading.metric.principal:
+                names.setdefault(reading.source, set()).add(device.name)
+    seen, asked = len(set().union(*names.values())), pod.devices.devices
+    if seen != asked:
+        return f"{seen} of {asked} devices were seen"
+    most = max((len(some) for some in names.values()), default=0)
+    if most < asked and len({rule.vendor for rule in pod.devices.rules}) == 1:
+        return f"{most} of {asked} devices were seen by one source; others may have other names for these"
+    return None
+
+
 def at_rest(device: Device, board: Board) -> tuple[Reading, ...] | None:
     """What tells that a device did nothing at all for anybody; None if it did, or if nothing tells.
 

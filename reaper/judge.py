@@ -129,16 +129,15 @@ class _Case:
 
     def _of_pod(self) -> Iterator[Finding]:
         """What the pod as a whole lacks."""
-        seen, asked = len(self.seen), self.pod.devices.devices
         if self.untouched:
             yield from self._of_untouched()
-        elif not seen:
+        elif not self.seen:
             lacking = (
                 "no metric tells whether its devices compute" if self.devices else "no metrics name this pod"
             )
             yield unknown(Reason.NO_SERIES, lacking)
-        elif seen != asked:
-            yield unknown(Reason.PARTIAL_DEVICES, f"{seen} of {asked} devices were seen")
+        elif (partial := holdings.partial(self.pod, self.devices)) is not None:
+            yield unknown(Reason.PARTIAL_DEVICES, partial)
 
     def _of_untouched(self) -> Iterator[Finding]:
         """A share that nobody used is idle only if the policy says so, and all would have shown its use.

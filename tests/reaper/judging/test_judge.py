@@ -107,6 +107,20 @@ def test_an_incomplete_observation_proves_nothing(problem: Reason) -> None:
     assert (found.kind, found.reason) == (VerdictKind.UNKNOWN, problem)
 
 
+@pytest.mark.parametrize(
+    ("sources", "reason"),
+    [
+        pytest.param(("dcgm", "dcgm"), Reason.BELOW_THRESHOLD, id="one source sees both"),
+        pytest.param(("dcgm", "dcgm-1.x"), Reason.PARTIAL_DEVICES, id="two sources see one each"),
+    ],
+)
+def test_two_names_may_be_one_device(sources: tuple[str, str], reason: Reason) -> None:
+    """Sources may name a device in two ways, and then nobody has seen the other one."""
+    named = zip(("GPU-0", "0"), sources, strict=True)
+    found = verdict(*(device(reading(source=source), name=name) for name, source in named))
+    assert found.reason is reason
+
+
 def test_an_old_observation_proves_nothing() -> None:
     """A verdict hours after the observation is Unknown."""
     found = judge(gpu("p", started=9 * HOUR), terms(), observed(device()), NOW + timedelta(hours=1), SETTINGS)
