@@ -13,9 +13,9 @@ from reaper.reclaim import record_of, spec_of
 from reaper.records import Phase, RecordStore, parse_record
 from reaper.shadow_records import ShadowRecords
 from runtime.kube import ApiError
+from tests.reaper.acting.keepers import FakeRecords
 from tests.reaper.acting.kube import Answer, FakeKube
 from tests.reaper.acting.made import NOON, due_subject, record_of_pod
-from tests.reaper.acting.worlds import FakeRecords
 
 RECLAIMS = "/apis/gpu-tenure.io/v1alpha1/gpureclaims"
 IN_TEAM_A = "/apis/gpu-tenure.io/v1alpha1/namespaces/team-a/gpureclaims"
