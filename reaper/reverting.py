@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from policy.verdicts import Reason
 from reaper import messages, metrics
 from reaper.audit import Audited
 from reaper.messages import EventReason
@@ -90,7 +91,7 @@ class Reverted:
         if stop is None:
             return
         metrics.STOPS_REVERTED.inc()
-        log.warning("stop reverted", reason="StopReverted", by=standing.by, **_what(record))
+        log.warning("stop reverted", reason=Reason.STOP_REVERTED.value, by=standing.by, **_what(record))
         self._reporter.undone(Audited.REVERTED, "stop reverted", record, standing.by)
         owner = Regarding(stop.kind, stop.name, stop.uid, record.namespace, stop.api_version)
         text = messages.reverted(stop.kind, stop.name, standing.by)
