@@ -80,8 +80,14 @@ def concerned(
 
 
 def late_for_pod(subject: Subject, policy: GPUPolicy, trusted: Collection[str], now: datetime) -> Late | None:
-    """Gives the deadline of a pod that would have got one when it was created."""
+    """Gives the deadline of a pod that would have got one when it was created.
+
+    Who created a pod is not known any more. Where some creators' pods are interactive, one without a
+    controller may be theirs, and is left alone: by its shape a notebook runs once, too.
+    """
     pod = subject.pod
+    if pod.owner is None and policy.classes.creators:
+        return None
     settings = ClassSettings(tuple(trusted), policy.classes.creators)
     given = DeadlineInput(
         policy=policy,

@@ -23,6 +23,13 @@ DAY = 86_400
 TRAIN = Root("batch/v1", "Job", "team-a", "train", "uid-train")
 WEB = Root("apps/v1", "ReplicaSet", "team-a", "web", "uid-web")
 DEMANDING = {**POLICY, "spec": {**POLICY["spec"], "deadline": {"default": "3d", "max": "7d"}}}
+WITH_CREATORS = {
+    **DEMANDING,
+    "spec": {
+        **DEMANDING["spec"],
+        "classes": {"interactive": {"creators": ["system:serviceaccount:hub:hub"]}},
+    },
+}
 LONG = minutes(4 * 60)
 """Longer than `after` and the warm-up of the terms."""
 
@@ -82,6 +89,7 @@ NONE = [
     pytest.param({}, {"started": timedelta(days=200)}, id="older than its policy"),
     pytest.param({"profile": "warn"}, {}, id="the profile does not enforce"),
     pytest.param({"policy": POLICY}, {}, id="the policy demands none"),
+    pytest.param({"policy": WITH_CREATORS}, {}, id="it may be a notebook, made by one of the creators"),
     pytest.param({"once": True}, {}, id="a single run knows nothing of before"),
     pytest.param({"dry_run": True}, {}, id="a dry run"),
 ]
