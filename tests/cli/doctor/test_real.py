@@ -13,6 +13,8 @@ from sandbox.faults import FaultProxy
 from tests.cli.doctor.breaking import BREAKING, no_bundle
 from tests.cli.doctor.conftest import TEAM, Site
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture(scope="module")
 def bare(site: Site) -> dict[str, Any]:
