@@ -18,6 +18,7 @@ from sandbox.binaries import ensure
 from sandbox.install import CHART
 from tests.cli.doctor.healthy import typed
 
+pytestmark = pytest.mark.real  # Helm is one of the real programs
 OWN = "gpu-tenure-system"
 VALUES = [
     pytest.param([], id="the defaults"),
