@@ -14,6 +14,7 @@ from policy.resources import BUILT_IN_TABLE, ResourceTable
 from reaper.act import Written, written_of
 from reaper.late_deadlines import DatedJob
 from reaper.pods import GpuPod
+from reaper.stops import asks_for_gpus
 from runtime.kube import MERGE_PATCH, ApiError, ApiUnreachable, KubePort
 
 
@@ -54,17 +55,20 @@ class KubeLateDeadlines:
         return any(is_scoped(quota, self._table) for quota in found.items)
 
     async def job_of(self, pod: GpuPod) -> DatedJob | None:
-        """Gives the Job that controls a pod; None if there is none any more; raises as requests do."""
+        """Gives the Job that controls a pod; None if no such one makes GPU pods; raises as requests do."""
         owner = pod.owner
         if owner is None or (owner.group, owner.kind) != ("batch", "Job"):
             return None
         try:
-            job = await self._client.get(_job_path(pod.namespace, owner.name), DatedJob)
+            answer = await self._client.request("GET", _job_path(pod.namespace, owner.name))
         except ApiError as error:
             if error.status != 404:
                 raise
             return None
-        return job if job.metadata.uid == owner.uid else None
+        job = answer.decode(DatedJob)
+        # Anybody may make a pod that names somebody else's Job, which then is none of ours.
+        own = asks_for_gpus(answer.decode(dict[str, Any]), "spec.template", self._table)
+        return job if own and job.metadata.uid == owner.uid else None
 
     async def give_pod(self, pod: GpuPod, seconds: int) -> Written:
         """Writes the deadline of a pod."""

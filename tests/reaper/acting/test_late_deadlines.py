@@ -167,9 +167,16 @@ async def test_a_job_is_remembered_as_long_as_it_has_pods() -> None:
 PATH = "/apis/batch/v1/namespaces/team-a/jobs/train"
 
 
+def job_object(resource: str) -> dict[str, Any]:
+    """Gives a Job as the API server has it, whose pods ask for one of a resource."""
+    container = {"name": "main", "resources": {"limits": {resource: "1"}}}
+    template = {"spec": {"containers": [container]}}
+    return {"metadata": {"uid": "uid-train", "name": "train"}, "spec": {"template": template}}
+
+
 async def test_writes_name_the_object_that_was_looked_at() -> None:
     """A deadline cannot be taken back, so it must not reach a namesake."""
-    kube = FakeKube({("PATCH", PATH): {}, ("GET", PATH): {"metadata": {"uid": "uid-train", "name": "train"}}})
+    kube = FakeKube({("PATCH", PATH): {}, ("GET", PATH): job_object("nvidia.com/gpu")})
     api = KubeLateDeadlines(kube)
     job = await api.job_of(pod_of("a", owner=TRAIN))
     assert job is not None
@@ -181,6 +188,12 @@ async def test_writes_name_the_object_that_was_looked_at() -> None:
     assert await api.give_pod(pod_of("a"), 60) is Written.GONE
     kube.answers["PATCH", PATH] = ApiError(409, "Conflict", "x")
     assert await api.give_job("team-a", job, 60) is Written.FAILED
+
+
+async def test_a_job_without_gpus_gets_none() -> None:
+    """A GPU pod that names somebody else's Job as its controller gives it no deadline."""
+    api = KubeLateDeadlines(FakeKube({("GET", PATH): job_object("cpu")}))
+    assert await api.job_of(pod_of("a", owner=TRAIN)) is None
 
 
 async def test_quotas_that_count_by_deadline_are_found() -> None:
