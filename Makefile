@@ -34,14 +34,14 @@ check: $(STAMP) ## format, lint, types, generated files, import contracts and un
 	$(BIN)/python manifests/generate.py --check
 	$(BIN)/python manifests/dashboards.py --check
 	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
-	$(BIN)/pytest -q -n auto -m "not real"
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -n auto -m "not real"
 
 format: $(STAMP) ## format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-unit: $(STAMP) ## the tests that start no control plane
-	$(BIN)/pytest -q -n auto -m "not real"
+unit: $(STAMP) ## the tests that start no real program
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -n auto -m "not real"
 
 test: binaries ## everything, on a real control plane and a real Prometheus; KUBERNETES=v1.34.4 takes another release
 	$(BIN)/pytest $(if $(KUBERNETES),--kubernetes $(KUBERNETES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,12 +12,19 @@ from pathlib import Path
 import pytest
 import structlog
 import yaml
+from hypothesis import HealthCheck, settings
 
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.install import Installation, install_chart
 
+# Random tests take as many examples as they say in `make test`, and few of them in `make check`, which people
+# wait for. How long an example takes is a matter of the machine.
+settings.register_profile("whole", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("whole"), max_examples=20)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "whole"))
+
 # Fixtures that start a real program; whatever uses one is marked `real`.
-REAL = frozenset({"sandbox", "prometheus"})
+REAL = frozenset({"sandbox", "kubernetes", "prometheus", "render"})
 PREFER_OTHERS = {"key": "sandbox.gpu-tenure.io/shared", "effect": "PreferNoSchedule"}
 SPLIT = "sandbox.gpu-tenure.io/split"
 _numbers = itertools.count(1)

@@ -217,10 +217,10 @@ def test_the_text_names_what_matters(run: Run) -> None:
 def test_refused_is_exit_code_1(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refusal is printed like any answer, with its sentence among the reasons."""
     from webhook import validation
-    from webhook.answers import Denied
+    from webhook.answers import Denied, RefusedBy
     from webhook.stages import Finding
 
-    finding = Finding(refusal=Denied("not today"))
+    finding = Finding(refusal=Denied("not today", RefusedBy.IMAGES))
     monkeypatch.setattr(validation, "check_terms", lambda *_: finding)
     ran = run(pod())
     assert ran.code == 1

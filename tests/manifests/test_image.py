@@ -80,5 +80,5 @@ def test_the_entry_point_takes_the_charts_arguments(name: str) -> None:
     """A Deployment gives the name of its component, and how it runs where there is a choice."""
     assert re.findall(r"^ENTRYPOINT (.*)$", TEXT, re.MULTILINE) == ['["gpu-tenure"]']
     file, arguments = COMMANDS[name]
-    chart = ROOT / "manifests" / "chart" / "templates" / name.split()[0] / f"{file}.yaml"
+    chart = ROOT / "manifests" / "chart" / "templates" / name.partition(" ")[0] / f"{file}.yaml"
     assert arguments in chart.read_text()
