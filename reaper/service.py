@@ -59,7 +59,7 @@ def audit_of(settings: ReaperSettings, clock: Clock, identity: str) -> AuditLog 
 
 async def run_once(client: KubePort, settings: ReaperSettings, clock: Clock, identity: str) -> int:
     """Runs one cycle; gives 0 if it was complete, 1 if it held or failed, or if another reaper leads."""
-    world = World(client, settings, clock, once=True)
+    world = World(client, settings, clock, identity=identity, once=True)
     audit = audit_of(settings, clock, identity)
     reporter = reporter_of(client, settings, clock, identity, audit)
     watching = asyncio.create_task(world.watch(), name="watch")
@@ -148,7 +148,7 @@ class Service:
     def __init__(
         self, client: KubePort, settings: ReaperSettings, clock: Clock, identity: str, stop: asyncio.Event
     ) -> None:
-        self.world = World(client, settings, clock)
+        self.world = World(client, settings, clock, identity=identity)
         self.health = Health(clock, settings.cycle * settings.stalled_cycles)
         self._settings = settings
         self._clock = clock

@@ -67,8 +67,15 @@ class World:
     """The ports of a reaper on a real cluster."""
 
     def __init__(
-        self, client: KubePort, settings: ReaperSettings, clock: Clock, *, once: bool = False
+        self,
+        client: KubePort,
+        settings: ReaperSettings,
+        clock: Clock,
+        *,
+        identity: str = "reaper",
+        once: bool = False,
     ) -> None:
+        """`identity` is whom Events name as their sender."""
         self.client = client
         self.catalog = Catalog(client, clock=clock)
         self._table = settings.table()
@@ -79,9 +86,7 @@ class World:
         self.pods.subscribe(self._note_ending)
         self.prometheus = HttpPrometheus(settings.prometheus(), clock.monotonic)
         couriers = [] if silent(settings) else [Courier(one) for one in settings.alertmanagers()]
-        recorder = EventRecorder(
-            client, clock=clock, controller=CONTROLLER, instance=settings.identity or "reaper"
-        )
+        recorder = EventRecorder(client, clock=clock, controller=CONTROLLER, instance=identity)
         self.once: OncePort = NoOnce() if silent(settings) else recorder
         self.outbox = Outbox(couriers)
         self.alerts = AlertBoard(couriers, settings.hold_seconds(settings.cycle, once=once))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Any
@@ -17,8 +18,12 @@ from reaper.cycle import CycleResult
 from reaper.jobs import GpuJob, gpu_job
 from reaper.owners import Root
 from reaper.pods import GpuPod
+from reaper.service import Service
+from reaper.settings import ReaperSettings
+from runtime.events import Regarding
+from tests.reaper.acting.kube import FakeKube
 from tests.reaper.acting.made import NOON, minutes
-from tests.reaper.acting.worlds import FakeWorld
+from tests.reaper.acting.worlds import FakeClock, FakeWorld
 from tests.reaper.alerting.test_cycles import FakeAlerts
 
 HOUR = timedelta(hours=1)
@@ -222,3 +227,15 @@ def test_a_job_is_read() -> None:
 def test_other_jobs_are_not_kept(body: dict[str, Any]) -> None:
     """Memory is for GPU Jobs with deadlines."""
     assert gpu_job(json.dumps(body).encode()) is None
+
+
+async def test_events_of_deadlines_name_the_process_that_sent_them() -> None:
+    """As all other Events do."""
+    kube = FakeKube({})
+    settings = ReaperSettings(prometheus_url="http://prometheus:9090", profile="warn", dry_run=False)
+    service = Service(kube, settings, FakeClock(), "reaper-7", asyncio.Event())
+    pod = Regarding("Pod", "a", "uid-a", "team-a")
+    await service.world.once.once("1h", pod, "DeadlineApproaching", "Deadline", "Ends soon.", "Warning")
+    service.close()
+    (_, _, body, _) = kube.sent[-1]
+    assert body["reportingInstance"] == "reaper-7"
