@@ -71,7 +71,7 @@ def prometheus(  # noqa: PLR0913  one argument per flag
     limit = seconds("--timeout", timeout, errors)
     if (cert_file is None) != (key_file is None):
         errors.append(FieldError("--cert-file", "goes with --key-file: give both or neither"))
-        return None
+        cert_file = key_file = None
     try:
         return PrometheusOptions(
             url=url,

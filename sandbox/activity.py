@@ -31,7 +31,7 @@ class Profile:
             prof-stuck, hami-false-zero, frozen, xid.
         first: Seconds on for duty, period for burst and garbage, unix time for idle-from, busy-from and
             silent-from (idle before), code for xid.
-        second: Seconds off for duty.
+        second: Seconds off for duty; for xid the seconds after which a reset and a new one come, 0 for never.
     """
 
     kind: str
@@ -156,7 +156,8 @@ def _with_defects(profile: Profile, made: Sample, at: float, interval: float) ->
     elif profile.kind == "frozen":
         changes = {"joules": 1000.0}
     elif profile.kind == "xid":
-        changes = {"xid": int(profile.first)}
+        reset = profile.second and at % profile.second < profile.second / 2
+        changes = {"xid": 0 if reset else int(profile.first)}
     elif profile.kind == "garbage" and (not profile.first or at % profile.first < interval):
         value = GARBAGE[int(at // interval) % len(GARBAGE)]
         changes = {"utilization": value, "profiled": value, "host": value}
@@ -173,9 +174,9 @@ def _parse_one(text: str, now: float) -> Profile:
         return Profile(kind)
     if kind in ("idle-from", "busy-from", "silent-from") and argument:
         return Profile(kind, now if argument == "now" else _unix(argument, text))
-    duty = re.fullmatch(r"duty:([1-9]\d*)/([1-9]\d*)", text)
-    if duty:
-        return Profile("duty", float(duty[1]), float(duty[2]))
+    double = re.fullmatch(r"(duty|xid):([1-9]\d*)/([1-9]\d*)", text)
+    if double:
+        return Profile(double[1], float(double[2]), float(double[3]))
     numbered = re.fullmatch(r"(burst|garbage|xid):([1-9]\d*)", text)
     if numbered:
         return Profile(numbered[1], float(numbered[2]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.judge import CaFile, Headers, PasswordFile, Timeout, TokenFile, Username
+from cli.judge import CaFile, CertFile, Headers, KeyFile, PasswordFile, Timeout, TokenFile, Username
 from cli.options import Context, Form, Kubeconfig, Output
 from policy.keys import OWN_NAMESPACE
 
@@ -49,6 +49,8 @@ def doctor(  # noqa: PLR0913, PLR0917  one argument per flag
     username: Username = "",
     password_file: PasswordFile = None,
     ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    key_file: KeyFile = None,
     header: Headers = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -77,6 +79,7 @@ def doctor(  # noqa: PLR0913, PLR0917  one argument per flag
             password_file,
             ca_file,
             header or (),
+            client=(cert_file, key_file),
             errors=errors,
         )
     if errors:

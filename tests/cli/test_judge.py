@@ -267,11 +267,13 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     ran = run(
         *("--pods", "/missing", "--prometheus-url", "prometheus", "--at", "noon", "--interval", "dcgm"),
         *("--matcher", "a-b=c", "--policy", str(tmp_path / "policy.yaml"), "--timeout", "0s"),
-        *("--bearer-token-file", "/missing"),
+        *("--bearer-token-file", "/missing", "--cert-file", "/missing"),
     )
     assert ran.code == 2
     flags = {line.split()[1].rstrip(":") for line in ran.err.splitlines()}
-    expected = "--pods --prometheus-url --at --interval --matcher --policy --timeout --bearer-token-file"
+    expected = (
+        "--pods --prometheus-url --at --interval --matcher --policy --timeout --bearer-token-file --cert-file"
+    )
     assert flags == set(expected.split())
 
 

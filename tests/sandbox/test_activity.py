@@ -42,6 +42,7 @@ PROFILES = st.one_of(
         pytest.param("busy-from:2027-01-15T08:00:00Z", (Profile("busy-from", NOW),), id="a time is RFC 3339"),
         pytest.param("garbage:600", (Profile("garbage", 600),), id="garbage can come now and then"),
         pytest.param("xid:48", (Profile("xid", 48),), id="a device can have an error"),
+        pytest.param("xid:48/300", (Profile("xid", 48, 300),), id="and have it again and again"),
     ],
 )
 def test_an_activity_is_read(text: str, expected: tuple[Profile, ...]) -> None:
@@ -132,5 +133,7 @@ def test_what_is_wrong_with_some_sensors_shows() -> None:
     assert at("silent-from:now") is None
     assert at("silent-from:2027-01-15T08:00:01Z").utilization == 0
     assert at("xid:48").xid == 48
+    resets = [sample(Profile("xid", 48, 300), None, NOW, 300.0 * 10 + step, 1.0) for step in (149, 150)]
+    assert [one and one.xid for one in resets] == [0, 48]
     assert at("idle").kernel_age == 7200
     assert at("frozen").joules == sample(Profile("frozen"), None, NOW - 7200, NOW + 60, 1.0).joules

@@ -64,7 +64,7 @@ FIRST = {
     "dcgm-some-garbage": (GPU, {"activity": "garbage:120"}, IDLE),
     "dcgm-prof-stuck": (GPU, {"activity": "prof-stuck"}, BUSY),
     "dcgm-frozen": (GPU, {"activity": "frozen"}, Reason.FROZEN_EXPORTER),
-    "dcgm-xid": (GPU, {"activity": "xid:48"}, Reason.DEVICE_FAULT),
+    "dcgm-xid": (GPU, {"activity": "xid:48/300"}, Reason.DEVICE_FAULT),
     "dcgm-one-of-two": (TWO, {"activity": "idle,busy"}, BUSY),
     "dcgm-half-seen": (TWO, {"activity": "idle,silent"}, Reason.PARTIAL_DEVICES),
     "dcgm-parked": (GPU, {"activity": "idle", "memory": "20Gi"}, IDLE),
