@@ -91,7 +91,11 @@ class Evictor:
         """Asks about every pod of a run first, because it goes whole or not at all; None if all would go."""
         for member in group.members:
             result = await self._ports.actor.evict(member.pod, dry_run=True)
-            if result.outcome not in {Outcome.ACCEPTED, Outcome.GONE}:
+            if result.outcome is Outcome.GONE:
+                # Somebody restarts the run: a successor of this pod would be taken unseen.
+                self._recorder.spared(group, Refusal(Reason.CHANGED, f"pod {member.pod.name} is gone"))
+                return result.outcome
+            if result.outcome is not Outcome.ACCEPTED:
                 record = by_uid.get(member.pod.uid) or await self._recorder.begin(
                     member, decided_at, group.action
                 )

@@ -127,6 +127,20 @@ async def test_a_run_goes_whole_or_not_at_all() -> None:
     assert world.actor.evicted == ["rank-0", "rank-1", "rank-2"]
 
 
+async def test_a_run_that_somebody_restarts_is_spared() -> None:
+    """A pod that is gone by now may have a successor, which nobody has judged."""
+    run = Root("batch/v1", "Job", "team-a", "train", "uid-train")
+    world = FakeWorld()
+    for number in range(3):
+        world.owners.chosen[f"rank-{number}"] = run
+        world.add(f"rank-{number}")
+    world.actor.answers["rank-1"] = Result(Outcome.GONE, "not found")
+    await world.run(34)
+    assert "rank-1" in world.actor.tried
+    assert world.actor.evicted == []
+    assert world.records.kept == {}
+
+
 async def test_a_run_is_spared_if_asking_about_it_took_too_long() -> None:
     """An API server that answers slowly leaves time for the run to be used again."""
     run = Root("batch/v1", "Job", "team-a", "train", "uid-train")
