@@ -323,13 +323,19 @@ def test_the_reaper_reads_its_environment(render: Render) -> None:
     more = {"GPU_TENURE_REAPER_ACTIONS_PER_CYCLE": 7, "GPU_TENURE_REAPER_CYCLE": "30s"}
     values = {
         "profile": "enforce",
-        "reaper": {"prometheusURL": "http://p:9090", "dryRun": False, "env": more},
+        "reaper": {
+            "prometheusURL": "http://p:9090",
+            "dryRun": False,
+            "env": more,
+            "sources": [{"name": "amd", "like": "amd", "metricPrefix": "amd_"}],
+        },
     }
     settings = load(ReaperSettings, {}, None, REAPER_PREFIX, environment(render(values), "reaper"))
     assert settings.profile.value == "enforce"
     assert settings.prometheus_url == "http://p:9090"
     assert settings.dry_run is False
     assert settings.actions_per_cycle == 7
+    assert [row["name"] for row in settings.sources] == ["amd"]
     assert settings.cycle == 30
 
 

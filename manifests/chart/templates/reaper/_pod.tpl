@@ -42,6 +42,7 @@ spec:
           "EXCLUDED_NAMESPACES" (include "gpu-tenure.excluded" . | fromJsonArray | join ",")
           "TRUSTED_CONTROLLERS" (join "," .Values.trustedControllers)
           "GPU_RESOURCES" (toJson .Values.gpuResources)
+          "SOURCES" (toJson .Values.reaper.sources)
           "STOP" .Values.reaper.stop.enabled
           "STOP_KINDS" (toJson .Values.reaper.stop.kinds)
           "ON_PRESSURE" .Values.reaper.onPressure
