@@ -188,7 +188,7 @@ def test_a_stop_that_an_operator_undoes_is_named_and_not_repeated(
     }
     owners.api.patch(f"{web}?fieldManager=keda-operator&force=true", body, "apply")
     owners.api.wait(
-        lambda: [one["status"]["phase"] for one in owners.stage.records()] == ["Reverted"],
+        lambda: [one.get("status", {}).get("phase") for one in owners.stage.records()] == ["Reverted"],
         30,
         "the record says that the stop was undone",
     )
