@@ -25,7 +25,7 @@ def test_resume_gives_back_what_was_before_and_only_once(
     for path in (web, shop):
         owners.wait(path, lambda one: one["spec"]["replicas"] == 0, f"{path} is at zero")
     owners.api.wait(
-        lambda: {one["status"]["phase"] for one in owners.stage.records()} == {"Accepted"},
+        lambda: {one.get("status", {}).get("phase") for one in owners.stage.records()} == {"Accepted"},
         20,
         "all is recorded",
     )
