@@ -95,7 +95,9 @@ def set_up(sandbox: Sandbox, console: Console) -> Scene:
     """Install gpu-tenure as the administrator of the cluster does."""
     for name, resources in NODES.items():
         sandbox.add_node(name, resources)
-    installation = install_chart(sandbox, {"profile": "enforce", "policies": {"shipped": False}})
+    # As a chart that was upgraded once: a first installation would fail open, whatever the profile.
+    closed = {"profile": "enforce", "policies": {"shipped": False}, "webhook": {"failClosed": True}}
+    installation = install_chart(sandbox, closed)
     installation.start_webhooks(2)
     scene = Scene(sandbox, installation)
     scene.wait_served()
