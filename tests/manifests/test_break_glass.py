@@ -83,7 +83,10 @@ def test_pods_with_a_deadline_of_ours_are_listed(site: Installation) -> None:
 def test_a_pause_needs_no_command_of_ours(site: Installation) -> None:
     """The patch of the page, and the way back."""
     (command,) = re.findall(r"`(kubectl -n gpu-tenure-system patch configmap [^`]+)`", PAGE)
+    run(site, ["gpu-tenure", "pause", "--reason", "why", "--for", "1s"])
+    wait(lambda: "paused" not in run(site, ["gpu-tenure", "status"]), 20, "that pause has ended")
     run(site, shlex.split(command))
+    assert "paused: why" in run(site, ["gpu-tenure", "status"])
     path = "/api/v1/namespaces/gpu-tenure-system/configmaps/gpu-tenure-pause"
     assert site.sandbox.api().get(path)["data"]["paused"] == "true"
     assert "not paused" in run(site, ["gpu-tenure", "unpause"])
