@@ -406,6 +406,22 @@ def test_definitions_outlive_the_release(render: Render) -> None:
         assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
 
 
+def test_schemas_have_no_accidental_fields(render: Render) -> None:
+    """A comma in a description without quotes would make one, and Helm shows the API server's warning."""
+    definitions = of_kind(render({"quota": {"enabled": True}}), "CustomResourceDefinition")
+    assert len(definitions) == 3
+    for name, definition in definitions.items():
+        for version in definition["spec"]["versions"]:
+            words = [key for key in schema_words(version["schema"]["openAPIV3Schema"]) if " " in key]
+            assert words == [], name
+
+
+def schema_words(schema: dict[str, Any]) -> list[str]:
+    """The keywords of a schema and of those in it, names of properties left out."""
+    inner = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    return [*schema, *(word for one in inner if isinstance(one, dict) for word in schema_words(one))]
+
+
 def test_the_shipped_policy_is_the_example(render: Render) -> None:
     """One text, shown in two places."""
     shipped = CHART / "files" / "policies" / "default.yaml"
