@@ -40,7 +40,7 @@ def watch(**given: object) -> None:
 
 @app.command()
 def ensure(**given: object) -> None:
-    """Do the same once, and end when nothing is left to do: exit code 0; or 1 after five minutes.
+    """Make or renew certificates and caBundles once, and end: exit code 0; or 1 after five minutes.
 
     For installations by scripts, and where nothing may run all the time: then run it every day.
     """

@@ -113,7 +113,9 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     input.
 
     For a node without any exporter record its cards for some hours, then judge them; cards, not pods:
+
     `nvidia-smi --query-gpu=timestamp,uuid,name,utilization.gpu,memory.used --format=csv -l 15 > NODE.csv`
+
     `gpu-tenure judge --nvidia-smi NODE.csv`
     """
     from cli import judge_input

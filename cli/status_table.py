@@ -100,8 +100,8 @@ def _total(rows: Sequence[Row], *, exempt: bool) -> Text:
     if not rows:
         return Text("No pod is exempt." if exempt else "No GPU pods.")
     held = sum(row.subject.devices for row in rows)
-    pods = "pod" if len(rows) == 1 else "pods"
-    text = Text(f"{held} GPUs in {len(rows)} {pods}:", "bold")
+    gpus, pods = "GPU" if held == 1 else "GPUs", "pod" if len(rows) == 1 else "pods"
+    text = Text(f"{held} {gpus} in {len(rows)} {pods}:", "bold")
     for kind in (VerdictKind.IDLE, VerdictKind.ACTIVE, VerdictKind.UNKNOWN, VerdictKind.SKIPPED):
         devices = sum(row.subject.devices for row in rows if row.kind is kind)
         if devices:

@@ -25,7 +25,6 @@ RENEW: Final = (
 NO_BUNDLE: Final = "has no caBundle"
 BARE: Final = "GPU pods get no terms and no deadline; under enforce they are refused while /validate is away"
 WITHOUT: Final = "GPU pods are admitted without terms and deadlines, and nothing is refused"
-UPGRADE: Final = "helm upgrade gpu-tenure manifests/chart --reset-then-reuse-values makes it again"
 REACH: Final = (
     "kubectl get endpointslices -A -l kubernetes.io/service-name=gpu-tenure-webhook shows whether replicas"
     " are ready; gpu-tenure certs inspect whether they are trusted; and a NetworkPolicy or firewall may stand"
@@ -35,12 +34,13 @@ REACH: Final = (
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Goes from configurations over certificates to a GPU pod that is only tried."""
+    again = f"{facts.upgrade} makes it again"
     for name, seen in (("zz-gpu-tenure", facts.mutating), ("gpu-tenure", facts.validating)):
         if seen.hidden:
             continue
         if seen.value is None or not seen.value.webhooks:
             what = f"the webhook configuration {name} is missing"
-            yield Finding("admission.configurations", Level.ERROR, what, WITHOUT, UPGRADE, (name,))
+            yield Finding("admission.configurations", Level.ERROR, what, WITHOUT, again, (name,))
         else:
             yield fine("admission.configurations", f"the webhook configuration {name} is there")
     yield from _bundles(facts)
@@ -111,7 +111,7 @@ def _policies(facts: Facts) -> Iterator[Finding]:
             Level.ERROR,
             f"webhooks fail closed, which the profile {facts.profile.value} does not ask for",
             "pods and workloads cannot be created while the webhook is away",
-            UPGRADE,
+            f"{facts.upgrade} makes it again",
             some(strict),
         )
     if gate is not None and gate.failure_policy != FAIL and enforced:
@@ -120,7 +120,7 @@ def _policies(facts: Facts) -> Iterator[Finding]:
             Level.WARNING,
             f"{GATE} fails open, although the profile is enforce",
             "while the webhook is away, quotas, images and rights are not checked",
-            "helm upgrade once more: a first installation fails open; or webhook.failClosed=true",
+            f"{facts.upgrade} once more: a first installation fails open; or webhook.failClosed=true",
             (GATE,),
         )
     elif gate is not None and not strict:

@@ -163,6 +163,11 @@ class Facts(Struct, frozen=True, kw_only=True):
         return self.settings.excluded_namespaces if known is None else known
 
     @property
+    def upgrade(self) -> str:
+        """What installs the chart anew and keeps its values."""
+        return f"helm upgrade gpu-tenure manifests/chart -n {self.namespace} --reset-then-reuse-values"
+
+    @property
     def by_service(self) -> bool:
         """Whether the API server reaches the webhook by its Service, so that the chart runs it."""
         found = (one.value for one in (self.mutating, self.validating) if one.value is not None)

@@ -27,7 +27,6 @@ ENFORCED: Final = frozenset({"queues"})
 """Guards that are there only where deadlines are written."""
 BYPASS: Final = f"{PREFIX}bypass"
 DENY, WARN, AUDIT = "Deny", "Warn", "Audit"
-UPGRADE: Final = "helm upgrade gpu-tenure manifests/chart --reset-then-reuse-values makes it again"
 
 
 def actions(guard: str, profile: Profile) -> frozenset[str]:
@@ -45,19 +44,20 @@ def wanted(profile: Profile) -> tuple[str, ...]:
 def check(facts: Facts) -> Iterator[Finding]:
     """Looks at policies, bindings and types."""
     if facts.guards.value is not None:
-        yield from _present(facts.profile, {one.metadata.name or "" for one in facts.guards.value})
+        yield from _present(facts, {one.metadata.name or "" for one in facts.guards.value})
         yield from _types(facts)
     if facts.bindings.value is not None:
         yield from _bindings(facts)
 
 
-def _present(profile: Profile, known: set[str]) -> Iterator[Finding]:
-    missing = [guard for guard in wanted(profile) if PREFIX + guard not in known]
+def _present(facts: Facts, known: set[str]) -> Iterator[Finding]:
+    missing = [guard for guard in wanted(facts.profile) if PREFIX + guard not in known]
+    todo = f"{facts.upgrade} makes it again"
     for guard in missing:
         what = f"the guard {PREFIX}{guard} is missing"
-        yield Finding("guards.policies", Level.ERROR, what, EFFECTS[guard], UPGRADE, (PREFIX + guard,))
+        yield Finding("guards.policies", Level.ERROR, what, EFFECTS[guard], todo, (PREFIX + guard,))
     if not missing:
-        yield fine("guards.policies", f"all {len(wanted(profile))} guards are there")
+        yield fine("guards.policies", f"all {len(wanted(facts.profile))} guards are there")
     if BYPASS not in known:
         why = "nobody is told of pods that reach GPUs without asking for them, past quotas and terms"
         yield Finding(
@@ -70,16 +70,20 @@ def _bindings(facts: Facts) -> Iterator[Finding]:
         one.spec.policy_name: frozenset(one.spec.validation_actions or ())
         for one in facts.bindings.value or ()
     }
+    there = None if facts.guards.value is None else {one.metadata.name for one in facts.guards.value}
+    todo = f"{facts.upgrade} makes it again"
     wrong = False
     for guard in wanted(facts.profile):
         name, right = PREFIX + guard, actions(guard, facts.profile)
-        if name not in found:
+        if there is not None and name not in there:
+            pass  # said of the guard itself
+        elif name not in found:
             what = f"the guard {name} is not in force: it has no binding"
-            yield Finding("guards.bindings", Level.ERROR, what, EFFECTS[guard], UPGRADE, (name,))
+            yield Finding("guards.bindings", Level.ERROR, what, EFFECTS[guard], todo, (name,))
         elif found[name] != right:
             level = Level.ERROR if DENY in right and DENY not in found[name] else Level.WARNING
             what = f"the guard {name} does {_text(found[name])}, and the profile asks for {_text(right)}"
-            yield Finding("guards.bindings", level, what, EFFECTS[guard], UPGRADE, (name,))
+            yield Finding("guards.bindings", level, what, EFFECTS[guard], todo, (name,))
         wrong = wrong or found.get(name) != right
     if not wrong:
         yield fine("guards.bindings", f"all guards do what the profile {facts.profile.value} says")

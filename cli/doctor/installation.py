@@ -13,9 +13,7 @@ from policy.keys import GROUP, VERSION
 from runtime.versions import Support, compatibility
 
 KINDS: Final = ("gpupolicies", "gpureclaims")
-UPGRADE: Final = (
-    "helm upgrade gpu-tenure manifests/chart --reset-then-reuse-values, or apply install.yaml again"
-)
+OR_APPLY: Final = ", or apply install.yaml again"
 # A Lease is renewed every few seconds; clocks may differ by a minute.
 LATE_SECONDS: Final = 75
 ABSENT: Final = {
@@ -64,7 +62,7 @@ def _definitions(facts: Facts) -> Iterator[Finding]:
             Level.ERROR,
             "definitions of our kinds are missing, or not established",
             "without GPUPolicies the built-in policy holds everywhere, which only observes",
-            UPGRADE,
+            f"{facts.upgrade}{OR_APPLY}",
             some(missing),
         )
     else:
@@ -74,7 +72,7 @@ def _definitions(facts: Facts) -> Iterator[Finding]:
         for name, one in known.items()
         if one.metadata.labels and one.metadata.labels.get(VERSION_LABEL, facts.version) != facts.version
     }
-    yield from _versions("installation.schemas", others, facts.version)
+    yield from _versions(facts, "installation.schemas", others)
 
 
 def _usable(one: Definition) -> bool:
@@ -82,14 +80,14 @@ def _usable(one: Definition) -> bool:
     return one.established and served
 
 
-def _versions(check: str, others: dict[str, str], own: str) -> Iterator[Finding]:
+def _versions(facts: Facts, check: str, others: dict[str, str]) -> Iterator[Finding]:
     if others:
         yield Finding(
             check,
             Level.WARNING,
-            f"this program is {own}, and {', '.join(sorted(set(others.values())))} is installed",
+            f"this program is {facts.version}, and {', '.join(sorted(set(others.values())))} is installed",
             "fields and settings of another version may be unknown to the one or the other",
-            f"use the program of that version, or: {UPGRADE}",
+            f"use the program of that version, or: {facts.upgrade}{OR_APPLY}",
             some(others),
         )
 
@@ -104,13 +102,13 @@ def _component(facts: Facts, name: str) -> Iterator[Finding]:
         yield Finding(check, Level.INFO, what, ABSENT[name], "make sure that it runs where you mean it to")
     elif found is None:
         what = f"there is no Deployment gpu-tenure-{name}"
-        yield Finding(check, Level.ERROR, what, ABSENT[name], UPGRADE)
+        yield Finding(check, Level.ERROR, what, ABSENT[name], f"{facts.upgrade}{OR_APPLY}")
     elif found.spec.job_template is not None:
         yield from _cron_job(check, found)
     else:
         yield from _deployment(check, name, found)
         others = {found.name: found.version} if found.version not in {"", facts.version} else {}
-        yield from _versions(f"{check}-version", others, facts.version)
+        yield from _versions(facts, f"{check}-version", others)
 
 
 def _cron_job(check: str, found: Component) -> Iterator[Finding]:
@@ -172,7 +170,7 @@ def _switches(facts: Facts) -> Iterator[Finding]:
     if not facts.switches.hidden and switches is None:
         what = "the ConfigMap gpu-tenure-switches is missing"
         why = "status and doctor take profile and flags from it"
-        yield Finding("installation.switches", Level.WARNING, what, why, UPGRADE)
+        yield Finding("installation.switches", Level.WARNING, what, why, f"{facts.upgrade}{OR_APPLY}")
     elif switches is not None:
         yield _profile(facts)
     if facts.settings_problem:
@@ -192,7 +190,7 @@ def _profile(facts: Facts) -> Finding:
     what = f"the profile is {facts.profile.value}"
     if dry:
         why = "the reaper judges and reports, but warns and evicts nobody"
-        todo = "when status shows what you expect: helm upgrade --set reaper.dryRun=false"
+        todo = f"when status shows what you expect: {facts.upgrade} --set reaper.dryRun=false"
         return Finding("installation.switches", Level.INFO, f"{what}, and the reaper runs dry", why, todo)
     return fine("installation.switches", what)
 

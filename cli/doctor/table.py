@@ -56,14 +56,15 @@ def _text(one: Finding) -> Text:
 def _total(findings: Sequence[Finding], *, every: bool) -> Text:
     text = Text()
     for level, word in (
-        (Level.ERROR, "errors"),
-        (Level.WARNING, "warnings"),
+        (Level.ERROR, "error"),
+        (Level.WARNING, "warning"),
         (Level.UNKNOWN, "not to be seen"),
-        (Level.INFO, "remarks"),
+        (Level.INFO, "remark"),
     ):
         found = [one for one in findings if one.level is level]
         if found:
-            text.append(f"{len(found)} {word}", STYLES[level])
+            several = "" if len(found) == 1 or level is Level.UNKNOWN else "s"
+            text.append(f"{len(found)} {word}{several}", STYLES[level])
             if level.rank <= Level.WARNING.rank:
                 text.append(f" ({', '.join(dict.fromkeys(one.check for one in found))})")
             text.append("  ")

@@ -36,6 +36,22 @@ def test_what_is_wrong_is_said_with_what_to_do(facts: Facts, check: str, level: 
     assert first.what
 
 
+def test_upgrades_name_the_release_and_its_namespace() -> None:
+    """As they can be pasted: Helm would look in the context's namespace, and drop the values."""
+    todos = [one.todo for case in CASES for one in examine(case[1]) if "helm upgrade gpu-tenure" in one.todo]
+    command = "helm upgrade gpu-tenure manifests/chart -n gpu-tenure-system --reset-then-reuse-values"
+    assert todos
+    assert [todo for todo in todos if command not in todo] == []
+
+
+def test_a_guard_that_is_missing_is_told_once() -> None:
+    """Not again for the binding that went with it."""
+    facts = healthy(guards=Seen(()), bindings=Seen(()))
+    objects = [name for one in examine(facts) if one.group == "guards" for name in one.objects]
+    assert "gpu-tenure-guard-pods" in objects
+    assert len(objects) == len(set(objects))
+
+
 @pytest.mark.parametrize("profile", list(Profile))
 def test_nothing_is_said_of_what_is_fine(profile: Profile) -> None:
     """Under every profile all findings are good ones, and every check has at least one."""
@@ -135,6 +151,12 @@ def test_people_see_what_why_and_what_to_do() -> None:
     assert "not paused" in shown(facts, every=True)
     assert "CHECK" not in shown(facts, width=80)
     assert shown(healthy()).strip().endswith("fine (--all shows them)")
+
+
+def test_one_is_counted_as_one() -> None:
+    """In the last line."""
+    text = shown(healthy(bindings=Seen(bindings(Profile.WARN, pods=[]))))
+    assert "1 error (guards.bindings)" in text
 
 
 def test_programs_get_every_finding() -> None:
