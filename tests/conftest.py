@@ -93,6 +93,8 @@ def make_namespace(sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator
         path = f"/api/v1/namespaces/{name}"
         # Without its pods the namespace goes quickly; nobody waits for it: no name is used twice.
         sandbox.api().raw("DELETE", f"{path}/pods", {"gracePeriodSeconds": 0})
+        # What was taken here would count for the hourly limit as long as the namespace lasts.
+        sandbox.api().raw("DELETE", f"/apis/gpu-tenure.io/v1alpha1/namespaces/{name}/gpureclaims")
         sandbox.api().raw("DELETE", path)
 
 
