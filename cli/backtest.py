@@ -11,22 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.judge import (
-    At,
-    CaFile,
-    CertFile,
-    Headers,
-    Intervals,
-    KeyFile,
-    Matchers,
-    PasswordFile,
-    PrometheusUrl,
-    SourceFile,
-    Timeout,
-    TokenFile,
-    Username,
-)
+from cli.judge import At, Intervals, Matchers, PrometheusUrl, SourceFile
 from cli.options import Context, Form, Kubeconfig, Output, Resources
+from cli.prometheus_flags import Reach, reaches_prometheus
 
 if TYPE_CHECKING:
     from policy.errors import FieldError
@@ -55,6 +42,7 @@ Otherwise = Annotated[
 ]
 
 
+@reaches_prometheus
 def backtest(  # noqa: PLR0913, PLR0917  one argument per flag
     prometheus_url: PrometheusUrl,
     since: Since = "7d",
@@ -66,14 +54,7 @@ def backtest(  # noqa: PLR0913, PLR0917  one argument per flag
     output: Form = Output.TABLE,
     interval: Intervals = None,
     matcher: Matchers = None,
-    timeout: Timeout = "30s",
-    bearer_token_file: TokenFile = None,
-    username: Username = "",
-    password_file: PasswordFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
-    header: Headers = None,
+    reach: Reach = Reach(),  # noqa: B008 - frozen
     source_file: SourceFile = None,
     gpu_resources: Resources = "",
     kubeconfig: Kubeconfig = None,
@@ -91,17 +72,7 @@ def backtest(  # noqa: PLR0913, PLR0917  one argument per flag
     from policy.errors import InvalidError
 
     errors: list[FieldError] = []
-    options = judge_input.prometheus(
-        prometheus_url,
-        timeout,
-        bearer_token_file,
-        username,
-        password_file,
-        ca_file,
-        header or (),
-        client=(cert_file, key_file),
-        errors=errors,
-    )
+    options = reach.options(prometheus_url, errors)
     sources = judge_input.sources(source_file, errors)
     settings = judge_input.criteria(interval or (), matcher or (), "24h", sources, errors)
     wanted = asked(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import Form, Output
+from cli.prometheus_flags import Reach, reaches_prometheus
 
 if TYPE_CHECKING:
     from policy.errors import FieldError
@@ -47,21 +48,6 @@ Matchers = Annotated[
 History = Annotated[
     str, typer.Option(help="How far back the start of an idle stretch is looked for.", metavar="7d")
 ]
-Timeout = Annotated[str, typer.Option(envvar=f"{PREFIX}TIMEOUT", help="Limit of one query.")]
-TokenFile = Annotated[
-    Path | None, typer.Option(envvar=f"{PREFIX}BEARER_TOKEN_FILE", help="File with a token.")
-]
-Username = Annotated[str, typer.Option(envvar=f"{PREFIX}USERNAME", help="User for basic authentication.")]
-PasswordFile = Annotated[
-    Path | None, typer.Option(envvar=f"{PREFIX}PASSWORD_FILE", help="File with the password.")
-]
-CaFile = Annotated[Path | None, typer.Option(envvar=f"{PREFIX}CA_FILE", help="Certificates to trust.")]
-CertFile = Annotated[
-    Path | None, typer.Option(envvar=f"{PREFIX}CERT_FILE", help="File with a certificate to show.")
-]
-KeyFile = Annotated[
-    Path | None, typer.Option(envvar=f"{PREFIX}KEY_FILE", help="File with that certificate's private key.")
-]
 Resources = Annotated[
     str,
     typer.Option(
@@ -80,9 +66,9 @@ NvidiaSmi = Annotated[
         " Prometheus; may be repeated, `-` is standard input.",
     ),
 ]
-Headers = Annotated[list[str] | None, typer.Option(help="A further header.", metavar="X-Scope-OrgID=team")]
 
 
+@reaches_prometheus
 def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     pods: Pods = None,
     prometheus_url: PrometheusUrl = "",
@@ -92,14 +78,7 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     interval: Intervals = None,
     matcher: Matchers = None,
     history: History = "24h",
-    timeout: Timeout = "30s",
-    bearer_token_file: TokenFile = None,
-    username: Username = "",
-    password_file: PasswordFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
-    header: Headers = None,
+    reach: Reach = Reach(),  # noqa: B008 - frozen
     gpu_resources: Resources = "",
     source_file: SourceFile = None,
     nvidia_smi: NvidiaSmi = None,
@@ -128,17 +107,7 @@ def judge(  # noqa: PLR0913, PLR0917  one argument per flag
     if missing := judge_input.missing({"--pods": pods, "--prometheus-url": prometheus_url}):
         raise InvalidError(missing)
     moment = judge_input.moment(at, errors)
-    options = judge_input.prometheus(
-        prometheus_url,
-        timeout,
-        bearer_token_file,
-        username,
-        password_file,
-        ca_file,
-        header or (),
-        client=(cert_file, key_file),
-        errors=errors,
-    )
+    options = reach.options(prometheus_url, errors)
     sources = judge_input.sources(source_file, errors)
     settings = judge_input.criteria(interval or (), matcher or (), history, sources, errors)
     policies = judge_input.policies(policy or (), errors)

@@ -9,6 +9,7 @@ from pathlib import Path
 from cli.documents import read_documents
 from cli.gpu_resources import read_table
 from cli.podlist import read_bytes, read_pods
+from cli.prometheus_flags import Reach
 from policy.durations import parse_duration, parse_time
 from policy.errors import FieldError, FormatError, InvalidError
 from policy.resources import BUILT_IN_TABLE, ResourceTable
@@ -43,32 +44,21 @@ def moment(at: str | None, errors: list[FieldError], flag: str = "--at") -> date
         return now
 
 
-def prometheus(  # noqa: PLR0913  one argument per flag
-    url: str,
-    timeout: str,
-    bearer_token_file: Path | None,
-    username: str,
-    password_file: Path | None,
-    ca_file: Path | None,
-    headers: Sequence[str],
-    *,
-    client: tuple[Path | None, Path | None] = (None, None),
-    errors: list[FieldError],
-) -> PrometheusOptions | None:
-    """How to reach Prometheus, `client` being a certificate and its key; None if that cannot be told."""
-    cert_file, key_file = client
+def prometheus(url: str, reach: Reach, errors: list[FieldError]) -> PrometheusOptions | None:
+    """How to reach Prometheus; None if that cannot be told."""
+    cert_file, key_file = reach.cert_file, reach.key_file
     files = {
-        "--bearer-token-file": bearer_token_file,
-        "--password-file": password_file,
-        "--ca-file": ca_file,
+        "--bearer-token-file": reach.bearer_token_file,
+        "--password-file": reach.password_file,
+        "--ca-file": reach.ca_file,
         "--cert-file": cert_file,
         "--key-file": key_file,
     }
     for flag, path in files.items():
         if path is not None and not path.is_file():
             errors.append(FieldError(flag, f"no file {path}"))
-    found = _pairs("--header", headers, errors)
-    limit = seconds("--timeout", timeout, errors)
+    found = _pairs("--header", reach.header, errors)
+    limit = seconds("--timeout", reach.timeout, errors)
     if (cert_file is None) != (key_file is None):
         errors.append(FieldError("--cert-file", "goes with --key-file: give both or neither"))
         cert_file = key_file = None
@@ -76,10 +66,10 @@ def prometheus(  # noqa: PLR0913  one argument per flag
         return PrometheusOptions(
             url=url,
             timeout=limit,
-            bearer_token_file=bearer_token_file,
-            username=username,
-            password_file=password_file,
-            ca_file=ca_file,
+            bearer_token_file=reach.bearer_token_file,
+            username=reach.username,
+            password_file=reach.password_file,
+            ca_file=reach.ca_file,
             cert_file=cert_file,
             key_file=key_file,
             headers=found,

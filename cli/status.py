@@ -12,20 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.judge import (
-    CaFile,
-    CertFile,
-    Headers,
-    Intervals,
-    KeyFile,
-    Matchers,
-    PasswordFile,
-    SourceFile,
-    Timeout,
-    TokenFile,
-    Username,
-)
+from cli.judge import Intervals, Matchers, SourceFile
 from cli.options import Context, Form, Kubeconfig, Namespace, Output, Resources
+from cli.prometheus_flags import Reach, reaches_prometheus
 from policy.keys import OWN_NAMESPACE
 
 if TYPE_CHECKING:
@@ -51,6 +40,7 @@ Early = Annotated[
 ]
 
 
+@reaches_prometheus
 def status(  # noqa: PLR0913, PLR0917  one argument per flag
     namespace: Namespace = None,
     exempt: Exempt = False,
@@ -60,15 +50,8 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
     prometheus_url: PrometheusUrl = "",
     interval: Intervals = None,
     matcher: Matchers = None,
-    timeout: Timeout = "30s",
     early_start: Early = "5m",
-    bearer_token_file: TokenFile = None,
-    username: Username = "",
-    password_file: PasswordFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
-    header: Headers = None,
+    reach: Reach = Reach(),  # noqa: B008 - frozen
     source_file: SourceFile = None,
     gpu_resources: Resources = "",
     installed_in: InstalledIn = OWN_NAMESPACE,
@@ -94,17 +77,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
     options = None
     settings = judge_input.criteria(interval or (), matcher or (), "24h", sources, errors)
     if prometheus_url:
-        options = judge_input.prometheus(
-            prometheus_url,
-            timeout,
-            bearer_token_file,
-            username,
-            password_file,
-            ca_file,
-            header or (),
-            client=(cert_file, key_file),
-            errors=errors,
-        )
+        options = reach.options(prometheus_url, errors)
     if errors or settings is None:
         raise InvalidError(errors)
     judging = Asked(options, settings, early)

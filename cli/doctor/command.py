@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.judge import CaFile, CertFile, Headers, KeyFile, PasswordFile, Timeout, TokenFile, Username
 from cli.options import Context, Form, Kubeconfig, Output
+from cli.prometheus_flags import Reach, reaches_prometheus
 from policy.keys import OWN_NAMESPACE
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ All = Annotated[bool, typer.Option("--all", help="Show what is fine, too.")]
 Strict = Annotated[bool, typer.Option(help="Exit code 1 also for what could not be seen, as CI may want.")]
 
 
+@reaches_prometheus
 def doctor(  # noqa: PLR0913, PLR0917  one argument per flag
     namespace: Installed = OWN_NAMESPACE,
     prometheus_url: PrometheusUrl = "",
@@ -44,14 +45,7 @@ def doctor(  # noqa: PLR0913, PLR0917  one argument per flag
     output: Form = Output.TABLE,
     strict: Strict = False,
     canary_namespace: CanaryNamespace = "default",
-    timeout: Timeout = "15s",
-    bearer_token_file: TokenFile = None,
-    username: Username = "",
-    password_file: PasswordFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
-    header: Headers = None,
+    reach: Reach = Reach(timeout="15s"),  # noqa: B008 - frozen
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -61,7 +55,6 @@ def doctor(  # noqa: PLR0913, PLR0917  one argument per flag
     What may not be read with your rights is said, and the rest is checked. Exit code 0: nothing above a
     remark. 1: warnings or errors. 2: bad input.
     """
-    from cli import judge_input
     from policy.errors import FieldError, InvalidError
     from policy.syntax import is_subdomain
 
@@ -71,17 +64,7 @@ def doctor(  # noqa: PLR0913, PLR0917  one argument per flag
             errors.append(FieldError(flag, f"must be the name of a namespace such as {OWN_NAMESPACE}"))
     options = None
     if prometheus_url:
-        options = judge_input.prometheus(
-            prometheus_url,
-            timeout,
-            bearer_token_file,
-            username,
-            password_file,
-            ca_file,
-            header or (),
-            client=(cert_file, key_file),
-            errors=errors,
-        )
+        options = reach.options(prometheus_url, errors)
     if errors:
         raise InvalidError(errors)
     from cli.cluster import answered
