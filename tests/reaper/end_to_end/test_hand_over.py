@@ -11,6 +11,7 @@ from sandbox.cluster import Sandbox
 from sandbox.deadline import monotonic
 from sandbox.faults import Fault, FaultProxy
 from sandbox.install import Installation
+from tests.reaper.end_to_end.conftest import DCGM_ALONE
 
 LEASES = "/apis/coordination.k8s.io"
 LEASE = f"{LEASES}/v1/namespaces/gpu-tenure-system/leases/gpu-tenure-reaper"
@@ -78,12 +79,13 @@ def test_an_eviction_under_way_when_the_lease_is_lost(
     stage.pod("p")
     stage.history()
     kubeconfig = reaping.sandbox.kubeconfig("reaper", api_proxy.url)
-    first = start_reaper(f"--kubeconfig={kubeconfig}", f"--identity={stage.namespace}-1", name="first")
+    identity = f"--identity={stage.namespace}-1"
+    first = start_reaper(f"--kubeconfig={kubeconfig}", identity, DCGM_ALONE, name="first")
     stage.wait_warned("p", seconds=40)
     # The grace is over in four seconds, and the Lease is trusted for ten more.
     api_proxy.fault = Fault(kind, seconds, only=(f"{stage.pods}/p/eviction", LEASES))
     stage.api.wait(stage.records, 30, "the first reaper has begun")
-    second = start_reaper(f"--identity={stage.namespace}-2", name="second")
+    second = start_reaper(f"--identity={stage.namespace}-2", DCGM_ALONE, name="second")
     first.wait_log("lease lost, work cancelled", 30)
     assert "eviction answered" not in first.log()
     stage.wait_gone("p", seconds=60)

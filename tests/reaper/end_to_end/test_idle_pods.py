@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from sandbox.faults import Fault, FaultProxy
+from tests.reaper.end_to_end.conftest import DCGM_ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +155,7 @@ def test_a_prometheus_that_fails_stops_every_action(
     """Whatever it answers instead: the pod stays although its time has come, and it is said once."""
     stage.pod("notebook")
     stage.history()
-    limits = ("--prometheus-timeout=1s", "--observe-limit=3s")
+    limits = ("--prometheus-timeout=2s", "--observe-limit=10s", DCGM_ALONE)
     reaper = start_reaper(f"--prometheus-url={prometheus_proxy.url}", *limits)
     stage.wait_warned("notebook")
     for fault in FAULTS:
