@@ -215,6 +215,14 @@ class Running:
         before = done()
         self._sandbox.api().wait(lambda: done() >= before + count, seconds, f"{count} cycles are {result}")
 
+    def wait_first_cycle(self) -> None:
+        """Waits until a cycle is complete, be it already: for reapers whose next one is far."""
+        self._sandbox.api().wait(
+            lambda: self.value("gpu_tenure_reaper_cycles_total", result="complete") >= 1,
+            40,
+            "a first cycle is complete",
+        )
+
     def log(self) -> str:
         """Gives everything it wrote."""
         return self._sandbox.log(self._name).read_text()

@@ -218,7 +218,7 @@ def hints(reaping: Installation, tmp_path: Path) -> Iterator[Hints]:
 def test_a_rule_leads_to_an_eviction(stage: Any, start_reaper: Callable[..., Any], hints: Hints) -> None:
     """Rule, Prometheus, Alertmanager, receiver, warning and, after the grace, the eviction."""
     reaper = start_reaper(hints.argument, "--cycle=60s", "--idle-verdicts=1")
-    reaper.wait_cycles(1)
+    reaper.wait_first_cycle()
     hints.connect(reaper.url)
     stage.pod("notebook", annotations={"sandbox.gpu-tenure.io/started-ago": "70m"})
     write_history(stage.sandbox, minutes=62, namespaces=[stage.namespace])

@@ -23,10 +23,29 @@ def stopping(reaping: Installation, install_kinds: Callable[[Any], None]) -> Ite
     before = {"profile": reaping.values.get("profile", "observe"), "reaper": {"stop": {"kinds": []}}}
     reaping.upgrade({"profile": "enforce", "reaper": {"stop": {"kinds": KINDS}}})
     reaping.start_webhooks(1)
+    api.wait(lambda: _guarded(reaping), 20, "the guard of the reaper is in force for these kinds")
     yield reaping
     reaping.stop_webhooks()
     reaping.upgrade(before)
     api.delete(f"{path}/end-to-end-stop")
+
+
+def _guarded(installation: Installation) -> bool:
+    """Whether the API server has taken up the guard; it does so about once a second, not at the write."""
+    body = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "guarded"},
+        "spec": {"pytorchReplicaSpecs": {}, "runPolicy": {"activeDeadlineSeconds": 60}},
+    }
+    api, reaper = installation.sandbox.api(), installation.sandbox.api("reaper")
+    path = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+    api.create(path, body)
+    patch = {"Content-Type": "application/merge-patch+json"}
+    beside = {"spec": {"runPolicy": {"activeDeadlineSeconds": 61}}}
+    answer = reaper.raw("PATCH", f"{path}/guarded?dryRun=All", beside, patch)
+    api.delete(f"{path}/guarded")
+    return "gpu-tenure-guard-reaper" in answer.text
 
 
 @pytest.fixture
