@@ -101,9 +101,9 @@ def _certificate(settings: WebhookSettings) -> ServingCertificate | None:
         return None
     try:
         return ServingCertificate(settings.tls_cert, settings.tls_key, settings.client_ca)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         pair = f"{settings.tls_cert} and {settings.tls_key}"
-        msg = f"{pair} cannot be used: {error.strerror or error}"
+        msg = f"{pair} cannot be used: {getattr(error, 'strerror', None) or error}"
         raise InvalidError([FieldError("--tls-cert, --tls-key", msg)]) from error
 
 

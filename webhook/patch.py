@@ -121,7 +121,7 @@ def _proven_steps(outline: _Outline) -> tuple[_Step, ...]:
     )
 
 
-_known_steps = lru_cache(maxsize=512)(_proven_steps)
+_known_steps = lru_cache(maxsize=256)(_proven_steps)
 
 
 def _example(outline: _Outline, stage: int) -> dict[str, Any]:

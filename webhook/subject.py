@@ -36,8 +36,8 @@ class Memory:
 
     def __init__(self) -> None:
         self.devices: Memo[Devices] = Memo(REMEMBERED_CHARACTERS)
-        self.selected: Memo[Selected] = Memo(16384)
-        self.settled: Memo[Settled] = Memo(1024)
+        self.selected: Memo[Selected] = Memo(8192)
+        self.settled: Memo[Settled] = Memo(512)
 
 
 class Subject(msgspec.Struct, frozen=True):

@@ -7,7 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 import structlog
-from cryptography import x509
+
+from webhook.validity import not_after
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +31,7 @@ class ServingCertificate:
 
         Raises:
             OSError: a file cannot be read (ssl.SSLError: or does not hold a matching pair).
+            ValueError: it is not said in the certificate, in a way we know, when it ends.
         """
         self._cert_file = cert_file
         self._key_file = key_file
@@ -49,11 +51,12 @@ class ServingCertificate:
                 return False
             # A pair that fails half-way would leave the serving context without one.
             _context(self._cert_file, self._key_file, self._client_ca)
+            end = _end(self._cert_file)
             self.context.load_cert_chain(self._cert_file, self._key_file)
             if self._client_ca is not None:
                 self.context.load_verify_locations(self._client_ca)
-            self.not_after = _end(self._cert_file)
-        except OSError as error:
+            self.not_after = end
+        except (OSError, ValueError) as error:
             log.warning("certificate not reloaded", error=str(error), cert_file=str(self._cert_file))
             return False
         self._stamps = stamps
@@ -74,7 +77,7 @@ def _stamp(path: Path) -> Stamp:
 
 def _end(cert_file: Path) -> datetime:
     """Reads when the certificate ends that OpenSSL has just accepted."""
-    return x509.load_pem_x509_certificates(cert_file.read_bytes())[0].not_valid_after_utc
+    return not_after(cert_file.read_text("latin-1"))  # what stands around the certificate may be anything
 
 
 def _context(cert_file: Path, key_file: Path, client_ca: Path | None) -> ssl.SSLContext:
