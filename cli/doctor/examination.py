@@ -13,6 +13,7 @@ from cli.doctor import (
     guards,
     installation,
     policies,
+    presence,
     prometheus,
     rights,
     visibility,
@@ -33,11 +34,20 @@ CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     cluster.check,
     alerting.check,
 )
+WITHOUT_INSTALLATION: Final = (
+    visibility.check,
+    presence.check,
+    prometheus.check,
+    exporters.check,
+    cluster.check,
+)
+"""The checks that make sense before anything is installed."""
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Gives all findings: groups by their worst, and within a group the worst first."""
-    found = [finding for check in CHECKS for finding in check(facts)]
+    checks = WITHOUT_INSTALLATION if presence.is_absent(facts) else CHECKS
+    found = [finding for check in checks for finding in check(facts)]
     worst: dict[str, int] = {}
     for one in found:
         worst[one.group] = min(one.level.rank, worst.get(one.group, one.level.rank))

@@ -19,6 +19,7 @@ from certs.settings import CertsSettings
 from cli.doctor.admission_objects import Binding, Configuration, EndpointSlice, Guard
 from cli.doctor.facts import Facts, Seen
 from cli.doctor.objects import Component, Definition, Lease, Named, Node, Secret
+from cli.doctor.presence import is_absent
 from cli.doctor.reading import ClusterReader, seen
 from cli.doctor.rights_table import COMPONENTS, Options, needed
 from policy.errors import InvalidError
@@ -179,6 +180,8 @@ def _defaults(switches: Switches, namespace: str) -> ReaperSettings:
 
 async def _rights(reader: ClusterReader, facts: Facts) -> dict[str, Any]:
     """Asks for each component; whoever may not ask is refused once."""
+    if is_absent(facts):
+        return {}
     options = _options(facts)
     found: dict[str, Any] = {}
     for component in COMPONENTS:

@@ -27,7 +27,7 @@ LED: Final = ("reaper", "quota", "certs")
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Goes through releases, definitions, components, Leases and switches."""
-    yield _kubernetes(facts)
+    yield release(facts)
     yield from _definitions(facts)
     for component in ("webhook", *LED):
         if facts.has(component):
@@ -36,7 +36,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _switches(facts)
 
 
-def _kubernetes(facts: Facts) -> Finding:
+def release(facts: Facts) -> Finding:
+    """Says whether the release of Kubernetes is one that is tested."""
     found = compatibility(facts.git_version)
     level = {
         Support.SUPPORTED: Level.OK,

@@ -7,6 +7,7 @@ from typing import Final
 
 from cli.doctor.facts import Facts, MetricFacts
 from cli.doctor.findings import Finding, Level, fine, some
+from cli.doctor.presence import is_absent
 from policy.asking import policy_terms
 from policy.classes import PodClass
 from policy.verdicts import REASONS, Reason, VerdictKind
@@ -34,7 +35,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _clock(metrics)
     yield from _targets(metrics)
     yield from _families(facts)
-    yield from _own(metrics)
+    if not is_absent(facts):
+        yield _own(metrics)
     yield from _unseen(metrics)
     yield from _long_windows(facts)
 
@@ -122,16 +124,15 @@ def _schemes(source: Source, metrics: MetricFacts) -> list[str]:
     ]
 
 
-def _own(metrics: MetricFacts) -> Iterator[Finding]:
+def _own(metrics: MetricFacts) -> Finding:
     if metrics.brake is None:
         what = "Prometheus has no metrics of the reaper"
         why = "nobody is alerted when it stops, is blind, or holds everything"
         todo = (
             "metrics.serviceMonitor.enabled=true and rules.kind=PrometheusRule, or a scrape job of your own"
         )
-        yield Finding("prometheus.own-metrics", Level.INFO, what, why, todo)
-    else:
-        yield fine("prometheus.own-metrics", "Prometheus has the metrics of the reaper")
+        return Finding("prometheus.own-metrics", Level.INFO, what, why, todo)
+    return fine("prometheus.own-metrics", "Prometheus has the metrics of the reaper")
 
 
 def _unseen(metrics: MetricFacts) -> Iterator[Finding]:

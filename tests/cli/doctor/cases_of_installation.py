@@ -5,6 +5,7 @@ from __future__ import annotations
 from cli.doctor.facts import Seen
 from reaper.pause import Pause
 from tests.cli.doctor.healthy import (
+    absent,
     busy,
     component,
     configuration,
@@ -27,6 +28,7 @@ from tests.cli.doctor.wrong import (
 )
 
 OF_THE_INSTALLATION: list[Case] = [
+    ("nothing is installed", absent(), "installation.present", ERROR, "helm upgrade --install"),
     ("a right is missing", healthy(rights={"reaper": Seen(MISSING)}), "rights.reaper", ERROR, "helm upgrade"),
     (
         "rights may not be asked for",

@@ -33,10 +33,17 @@ FAST = ("--cycle=1s", "--quiet=0s", "--no-dry-run", "--profile=warn")
 class Site:
     """An installation, and the doctor as people run it."""
 
-    def __init__(self, installation: Installation) -> None:
-        self.installation = installation
-        self.sandbox = installation.sandbox
-        self.api = installation.sandbox.api()
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.api = sandbox.api()
+        self.installed: Installation | None = None
+        self.before: dict[str, Any] = {}
+
+    @property
+    def installation(self) -> Installation:
+        """The installation, once there is one."""
+        assert self.installed is not None
+        return self.installed
 
     def run(self, *args: str, user: str = "admin", url: str | None = "") -> subprocess.CompletedProcess[str]:
         """Runs it; `url` is Prometheus' address, empty for the sandbox's own and None for no flag."""
@@ -124,8 +131,9 @@ def site(kubernetes: str) -> Iterator[Site]:
                 "env": {"GPU_TENURE_REAPER_EARLY_START": "365d"},
             },
         }
-        installation = install_chart(sandbox, values, tls_source="certs")
-        found = Site(installation)
+        found = Site(sandbox)
+        found.before = found.json()
+        found.installed = install_chart(sandbox, values, tls_source="certs")
         found.expose(named=False)
         found.api.create(SECRETS, {"metadata": {"name": "receiver"}, "stringData": {"token": "t"}})
         yield found

@@ -94,9 +94,12 @@ def authority(days: float = 700) -> str:
 AUTHORITY = authority()
 
 
-def configuration(*webhooks: tuple[str, str], bundle: str = AUTHORITY, url: str = "") -> Configuration:
+def configuration(
+    *webhooks: tuple[str, str], bundle: str = AUTHORITY, url: str = "", namespace: str = "gpu-tenure-system"
+) -> Configuration:
     """A webhook configuration; each webhook has a name and a failure policy."""
-    target = {"url": url} if url else {"service": {"name": "gpu-tenure-webhook"}}
+    service = {"name": "gpu-tenure-webhook", "namespace": namespace}
+    target = {"url": url} if url else {"service": service}
     entries = [
         {"name": name, "failurePolicy": policy, "clientConfig": {"caBundle": bundle, **target}}
         for name, policy in webhooks
@@ -237,6 +240,33 @@ def healthy(profile: Profile = Profile.WARN, **more: Any) -> Facts:
         "metrics": metric_facts(busy()),
     }
     return Facts(**{**fields, **more})
+
+
+def absent(**more: Any) -> Facts:
+    """A cluster with GPU nodes and an exporter, and without any installation."""
+    nothing = dict.fromkeys(("switches", "pause", "mutating", "validating", "certificates"), Seen[Any]())
+    names = (
+        "accounts",
+        "definitions",
+        "deployments",
+        "cron_jobs",
+        "leases",
+        "endpoints",
+        "guards",
+        "bindings",
+    )
+    fields: dict[str, Any] = {
+        **nothing,
+        **dict.fromkeys(names, Seen[Any](())),
+        "policies": Seen(PolicySet.of([])),
+        "quotas": Seen(()),
+        "rights": {},
+        "secrets": {},
+        "alertmanagers": {},
+        "canary": Canary("default", 201),
+        "metrics": metric_facts(busy(), brake=None),
+    }
+    return healthy(**{**fields, **more})
 
 
 def found(facts: Facts, check: str) -> list[Finding]:

@@ -40,6 +40,14 @@ def well(bare: dict[str, Any], running: Site) -> Site:  # noqa: ARG001 - this is
     return running
 
 
+def test_before_anything_is_installed(site: Site) -> None:
+    """One error says so; Prometheus and nodes are looked at all the same."""
+    wrong = {one["check"] for one in site.before["findings"] if one["level"] == "error"}
+    assert wrong - {"prometheus.exporters"} == {"installation.present"}
+    assert {"prometheus.answers", "cluster.taints"} <= {one["check"] for one in site.before["findings"]}
+    assert site.before["code"] == 1
+
+
 def test_before_anything_runs(bare: dict[str, Any]) -> None:
     """Nobody leads, no certificate is made, the API server calls nobody, and no series names a pod."""
     levels = {(one["check"], one["level"]) for one in bare["findings"]}
