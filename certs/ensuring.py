@@ -7,6 +7,7 @@ import contextlib
 
 from certs.configurations import Configurations
 from certs.inspection import Inspection, inspect
+from certs.outcome import Outcome, View, outcome
 from certs.service import LEASE, make_keeper
 from certs.settings import CertsSettings
 from certs.store import SecretStore
@@ -24,8 +25,8 @@ async def ensure_once(
     identity: str,
     stop: asyncio.Event,
     limit_seconds: float,
-) -> None:
-    """Ends when certificates and caBundles are as they should be, whoever made them so.
+) -> Outcome:
+    """Ends when certificates and caBundles are as they should be, whoever made them so; gives what was done.
 
     It writes only as the holder of the Lease: where `certs watch` runs already, it waits for that one.
 
@@ -33,6 +34,7 @@ async def ensure_once(
         TimeoutError: they are not, after `limit_seconds` or at a signal.
         ApiError, ApiUnreachable: the API server refused, or did not answer.
     """
+    before = await _view(client, settings)
     elector = Elector(client, settings.namespace, LEASE, identity, clock=clock)
     keeper = make_keeper(client, settings, clock, elector.is_leader)
     campaign = asyncio.create_task(elector.run(_forever), name="lease")
@@ -43,7 +45,8 @@ async def ensure_once(
         if not work.done():
             msg = f"the certificates were not in order within {limit_seconds:g} s"
             raise TimeoutError("stopped before the certificates were in order" if stop.is_set() else msg)
-        work.result()
+        after = work.result()
+        return outcome(before, View(after.bundle, after.trusts))
     finally:
         for task in (work, stopped, campaign):
             task.cancel()
@@ -53,10 +56,14 @@ async def ensure_once(
 
 async def look_once(client: KubePort, settings: CertsSettings, clock: Clock) -> Inspection:
     """Reads everything and writes nothing; raises ApiError or ApiUnreachable."""
+    seen = await _view(client, settings)
+    return inspect(seen.bundle, seen.trusts, settings.plan, clock.now())
+
+
+async def _view(client: KubePort, settings: CertsSettings) -> View:
     store = SecretStore(client, settings.namespace, settings.authority_secret, settings.serving_secret)
     bundle = await store.load()
-    trusts = await Configurations(client, settings.configurations).read()
-    return inspect(bundle, trusts, settings.plan, clock.now())
+    return View(bundle, await Configurations(client, settings.configurations).read())
 
 
 async def _forever() -> None:

@@ -44,6 +44,8 @@ def inspect(bundle: Bundle, trusts: Sequence[Trust], plan: Plan, now: datetime) 
 
 
 def _problems(bundle: Bundle, trusts: Sequence[Trust], decision: Decision, now: datetime) -> tuple[str, ...]:
+    if not bundle.authorities and bundle.leaf is None and not any(trust.pem for trust in trusts):
+        return (_nothing(trusts),)
     found = []
     if decision.urgent:
         found.append(f"the API server cannot reach the webhook: {decision.reason}")
@@ -62,6 +64,18 @@ def _problems(bundle: Bundle, trusts: Sequence[Trust], decision: Decision, now: 
     if decision.step is Step.ADD_CA and not decision.urgent:
         found.append(f"a new CA is due: {decision.reason}")
     return tuple(found)
+
+
+def _nothing(trusts: Sequence[Trust]) -> str:
+    """Before the first certificate one sentence says more than a row for each webhook."""
+    if not trusts:
+        return (
+            "nothing is there: no CA, no certificate, and no webhook configuration; is gpu-tenure installed?"
+        )
+    return (
+        f"no CA has been made, and none of {len(trusts)} webhooks has a caBundle: the API server cannot call"
+        " them; `gpu-tenure certs ensure` makes all of it, or look at the logs of gpu-tenure-certs"
+    )
 
 
 def _rows(what: str, one: Certificate | None, now: datetime) -> list[Row]:

@@ -17,6 +17,7 @@ from cli.setting_flags import FILE, give_flags, parameter
 
 if TYPE_CHECKING:
     from certs.inspection import Inspection
+    from certs.outcome import Outcome
     from runtime.clock import Clock
     from runtime.kube import KubeClient
 
@@ -40,18 +41,28 @@ def watch(**given: object) -> None:
 
 @app.command()
 def ensure(**given: object) -> None:
-    """Make or renew certificates and caBundles once, and end: exit code 0; or 1 after five minutes.
+    """Make or renew certificates and caBundles once, and say what was done.
+
+    Exit code 0 when all is in order; 1 if it is not after five minutes.
 
     For installations by scripts, and where nothing may run all the time: then run it every day.
     """
+    output = given.pop("output") or TextOutput.TEXT
     settings, identity = _load(given)
+    found: list[Outcome] = []
 
     async def once(client: KubeClient, clock: Clock, stop: asyncio.Event) -> None:
         from certs.ensuring import ensure_once
 
-        await ensure_once(client, settings, clock, identity, stop, ENSURE_SECONDS)
+        found.append(await ensure_once(client, settings, clock, identity, stop, ENSURE_SECONDS))
 
     _run(settings, once)
+    if output is TextOutput.JSON:
+        _print_json(found[0])
+    else:
+        from certs.outcome import sentence
+
+        typer.echo(sentence(found[0]))
 
 
 @app.command()
@@ -68,12 +79,16 @@ def inspect(**given: object) -> None:
 
     _run(settings, look)
     if output is TextOutput.JSON:
-        import msgspec
-
-        typer.echo(msgspec.json.format(msgspec.json.encode(found[0])).decode())
+        _print_json(found[0])
     else:
         _show(found[0])
     sys.exit(1 if found[0].problems else 0)
+
+
+def _print_json(found: Inspection | Outcome) -> None:
+    import msgspec
+
+    typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
 
 
 def _show(found: Inspection) -> None:
@@ -88,10 +103,13 @@ def _show(found: Inspection) -> None:
         ended = "ended" if row.not_after and row.seconds_left <= 0 else left
         cells = (row.what, row.name, row.not_after, ended if row.not_after else "", row.sha256)
         table.add_row(*map(plain, cells))
-    console.print(table)
+    there = any(row.not_after for row in found.rows)
+    if there:
+        console.print(table)
     for problem in found.problems:
         console.print(f"problem: {problem}", style="red", markup=False, highlight=False)
-    console.print(f"next: {found.next_step} ({found.reason})", markup=False, highlight=False)
+    if there:
+        console.print(f"next: {found.next_step} ({found.reason})", markup=False, highlight=False)
 
 
 def _load(given: dict[str, object]) -> tuple[CertsSettings, str]:
@@ -127,5 +145,5 @@ OUTPUT = parameter(
     default=None,
 )
 give_flags(watch, CertsSettings)
-give_flags(ensure, CertsSettings)
+give_flags(ensure, CertsSettings, OUTPUT)
 give_flags(inspect, CertsSettings, OUTPUT)

@@ -233,6 +233,10 @@ def test_ensure_does_it_once_and_ends(site: Site) -> None:
     done = run(site, "ensure", "--settle=1s")
     assert done.returncode == 0, done.stderr
     assert site.in_order()
+    assert done.stdout.startswith("certificates are in order: a serving certificate was made")
+    again = json.loads(run(site, "ensure", "--settle=1s", "--output=json").stdout)
+    assert again["changes"] == []
+    assert again["webhooks"] == len(site.trusted())
     # Whoever comes next need not wait for the end of the Lease.
     assert not site.api.get(LEASE)["spec"].get("holderIdentity")
 
