@@ -97,8 +97,9 @@ class Keeper:
         if decision.step not in (Step.KEEP, Step.WAIT):
             bundle = await self._write(bundle, decision, trusts, now)
         held = await self._holds(bundle, trusts, now)
-        if not held:
+        if not held and _differ(trusts, bundle):
             await self._trust(bundle)
+            # What was written counts only when it has been read back.
             trusts = await self._configurations.read()
         self._look(bundle, trusts)
         return Situation(bundle, trusts, decision, held)
@@ -165,3 +166,8 @@ class Keeper:
         """Whether every webhook trusts the signer; true where no webhook is installed."""
         signer = bundle.signer_certificate
         return signer is not None and all(trust.trusts(signer) for trust in trusts)
+
+
+def _differ(trusts: tuple[Trust, ...], bundle: Bundle) -> bool:
+    """Whether a webhook has other CAs than it should; without a signer nobody knows which."""
+    return bundle.signer is not None and any(trust.pem != bundle.authorities_pem for trust in trusts)

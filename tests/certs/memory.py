@@ -28,6 +28,7 @@ class MemoryApi:
     def __init__(self, *, installed: bool = True) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
         self.writes: list[tuple[str, str]] = []
+        self.reads: list[str] = []
         self.fail: Failure = lambda _, __: None
         self.revision = 0
         if installed:
@@ -82,7 +83,9 @@ class MemoryApi:
                 raise ApiError(409, "AlreadyExists")
         elif path not in self.objects:
             raise ApiError(404, "NotFound")
-        if method != "GET":
+        if method == "GET":
+            self.reads.append(path)
+        else:
             self._write(method, path, sent)
         return Response(200, {}, json.dumps(self.objects[path]).encode())
 

@@ -130,6 +130,31 @@ async def test_a_configuration_that_was_reset_holds_the_rotation(kept: Site) -> 
     assert await kept.round() is Step.KEEP
 
 
+async def test_a_quiet_round_reads_every_configuration_once(kept: Site) -> None:
+    """And writes nothing."""
+    kept.api.reads.clear()
+    kept.api.writes.clear()
+    assert await kept.round() is Step.KEEP
+    read = [path for path in kept.api.reads if path in {MUTATING_PATH, VALIDATING_PATH}]
+    assert sorted(read) == sorted([MUTATING_PATH, VALIDATING_PATH])
+    assert kept.api.writes == []
+
+
+async def test_what_was_written_is_read_back(kept: Site) -> None:
+    """A round that finds another caBundle knows only by a new look that it is trusted now."""
+    kept.api.objects[VALIDATING_PATH]["webhooks"][0]["clientConfig"].pop("caBundle")
+    calls: list[str] = []
+
+    def note(method: str, path: str) -> None:
+        if path == VALIDATING_PATH:
+            calls.append(method)
+
+    kept.api.fail = note
+    assert await kept.round() is Step.KEEP
+    assert calls == ["GET", "GET", "PATCH", "GET"]
+    assert kept.in_order()
+
+
 HANDS = [
     pytest.param(AUTHORITY, None, id="the CA's Secret deleted"),
     pytest.param(SERVING, None, id="the serving Secret deleted"),
