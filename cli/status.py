@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +64,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument per flag
 
     With `-n NAMESPACE` the rights to view that namespace are enough, and no Prometheus is needed. What may
     not be read is said, and the rest is shown. Exit code 1: pods are not readable, or Prometheus could not
-    be used.
+    be used. With --watch an API server that goes away is waited for; Ctrl-C ends it.
     """
     from cli import judge_input
     from policy.errors import InvalidError
@@ -137,7 +137,6 @@ class Viewer:
         self._exempt = exempt
         self._installed_in = installed_in
         self._sleep = sleep
-        self._said: dict[str, str] = {}
 
     async def run(self, every: float | None, kubeconfig: Path | None, context: str | None) -> int:
         """Shows it once, or every so many seconds; gives the exit code."""
@@ -160,6 +159,8 @@ class Viewer:
             print(f"error: pods are not readable with your rights in {where}", file=sys.stderr)
             return 1
         if self._output is Output.JSON:
+            from cli.status_document import document
+
             print(json.dumps(document(found, exempt=self._exempt), indent=2))
         else:
             from cli.printing import show
@@ -173,62 +174,24 @@ class Viewer:
     async def _watch(
         self, every: float, kubeconfig: Path | None, context: str | None, judging: Judging | None
     ) -> int:
-        """Goes on until it is interrupted, or pods are not readable."""
-        from rich.live import Live
-
+        """Goes on until it is interrupted, or pods are not readable; waits for an API server that is away."""
         from cli.cluster import connected
         from cli.printing import console_of
-        from cli.status_table import status_table
+        from cli.status_screen import Screen
+        from runtime.kube import ApiError, ApiUnreachable
 
-        console = console_of()
-        shown = console.is_terminal and self._output is Output.TABLE
-        with Live(console=console, auto_refresh=False) if shown else nullcontext() as live:
+        with Screen(console_of(), self._output, exempt=self._exempt) as screen:
             while True:
-                async with connected(kubeconfig, context) as cluster:
-                    found = await self._look(cluster, judging)
-                if found is None:
-                    break
-                if live is not None:
-                    live.update(status_table(found, console.width, exempt=self._exempt), refresh=True)
+                try:
+                    async with connected(kubeconfig, context) as cluster:
+                        found = await self._look(cluster, judging)
+                except (ApiError, ApiUnreachable) as error:
+                    if screen.is_empty:
+                        raise
+                    screen.keep(str(error))
                 else:
-                    self._lines(found)
+                    if found is None:
+                        break
+                    screen.show(found)
                 await self._sleep(every)
         return self._once(found)
-
-    def _lines(self, found: Status) -> None:
-        """Prints what changed since the last look, where no terminal shows a table."""
-        from cli.status_table import change_of, line_of
-
-        if self._output is Output.JSON:
-            print(json.dumps(document(found, exempt=self._exempt)), flush=True)
-            return
-        rows = [row for row in found.rows if row.exempt or not self._exempt]
-        said = {row.subject.pod.uid: change_of(row, found.at) for row in rows}
-        for row in rows:
-            uid = row.subject.pod.uid
-            if self._said.get(uid) != said[uid]:
-                print(f"{found.at:%Y-%m-%dT%H:%M:%SZ}\t{line_of(row, found.at)}", flush=True)
-        self._said = said
-
-
-def document(found: Status, *, exempt: bool) -> dict[str, Any]:
-    """The answer as docs/status.md has it."""
-    from policy.durations import format_time
-    from reaper.overview import document as row_document
-
-    pause, switches = found.pause, found.switches
-    return {
-        "at": format_time(found.at),
-        "judged": found.judged and not found.problem,
-        "pods": [row_document(row, found.at) for row in found.rows if row.exempt or not exempt],
-        "switches": {
-            "profile": switches.profile.value if switches.profile else None,
-            "dryRun": switches.dry_run,
-            "paused": pause.paused if pause else None,
-            "pauseReason": pause.reason or None if pause else None,
-            "brake": found.brake,
-        },
-        "remarks": list(found.remarks),
-        "missing": found.missing,
-        "problem": found.problem or None,
-    }

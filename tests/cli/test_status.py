@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -205,6 +208,42 @@ def test_in_a_pipe_watch_prints_a_line_for_each_change(stage: Stage) -> None:
     assert first.split("\t")[1:4] == [stage.namespace, "a", "1"]
     assert second.split("\t")[4] == "Idle"
     assert f"{at[11:16]}Z" in second
+
+
+def test_watch_goes_on_when_the_api_server_comes_back(stage: Stage) -> None:
+    """It says since when nothing is current, and ends with 0 at Ctrl-C; away at first it ends at once."""
+    stage.pod("a")
+    proxy = stage.sandbox.api_proxy()
+    argv = [
+        sys.executable,
+        "-m",
+        "cli",
+        "status",
+        "-n",
+        stage.namespace,
+        "--watch",
+        "--every=1s",
+        "--output=json",
+    ]
+    kubeconfig = ("--kubeconfig", str(stage.sandbox.kubeconfig("dev-a", proxy.url)))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    healthy, away = proxy.fault, replace(proxy.fault, kind="reset")
+    with closing(proxy), subprocess.Popen([*argv, *kubeconfig], **pipes) as process:
+        try:
+            assert json.loads(process.stdout.readline())["pods"]
+            proxy.fault = away
+            told = process.stderr.readline()
+            proxy.fault = healthy
+            assert process.stderr.readline() == "the API server answers again\n"
+            since = told.split()[9].rstrip(":")
+            assert any(json.loads(line)["at"] > since for line in process.stdout)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    assert told.startswith("error: not current: nothing newer could be read since 2")
+    proxy.fault = away
+    assert stage.run("--watch", f"--kubeconfig={kubeconfig[1]}").returncode == 1
 
 
 def test_whoever_may_read_no_pods_is_told(stage: Stage) -> None:
