@@ -12,7 +12,7 @@ from cli.around import Around
 from cli.documents import Document
 from cli.field_errors import field_error
 from cli.offline import SOMEBODY, bypass_sentences, right_sentences
-from cli.templates import CRON_JOB_CONTROLLER, Carried, creator_of, job_of, pods_of, pods_of_template
+from cli.templates import CRON_JOB_CONTROLLER, PERSON, Carried, creator_of, job_of, pods_of, pods_of_template
 from policy.claims import ClaimTemplate
 from policy.devices import Devices, devices_of
 from policy.errors import InvalidError
@@ -126,8 +126,12 @@ class _Explainer:
 
     def explain(self) -> list[Explanation]:
         """All explanations: one for a pod, one per template of a workload."""
+        user = self.setting.user or creator_of(self.content)
+        found = self._explained(user)
+        return found if self.setting.user or user != PERSON else [_with_stand_in(one) for one in found]
+
+    def _explained(self, user: str) -> list[Explanation]:
         kind, content = self.content["kind"], self.content
-        user = self.setting.user or creator_of(content)
         if kind == "Pod":
             return [self._pod(Carried("", content, user))]
         if kind == "PodTemplate":
@@ -285,3 +289,10 @@ def _reasons(decision: Decision) -> tuple[str, ...]:
     """Why the decision is what it is."""
     told = () if decision.outcome in _TOLD else (OUTCOMES[decision.outcome],)
     return (*decision.reasons, *told)
+
+
+def _with_stand_in(explanation: Explanation) -> Explanation:
+    """Says who is meant where nobody is named: the one name in the answer that no manifest has."""
+    named, told = f"requested by {PERSON}", "which stands for whoever creates it (--user NAME)"
+    reasons = [f"{one}, {told}" if one.endswith(named) else one for one in explanation.reasons]
+    return msgspec.structs.replace(explanation, reasons=reasons)

@@ -137,10 +137,20 @@ def recommend(tally: Tally) -> Recommendation:
     if why:
         return Recommendation(Advice.WARN, (*why, "a longer `after` warns and takes fewer"))
     if tally.warned < FEW:
-        few = f"only {tally.warned} pods were warned: too few to tell; look at a longer time"
-        return Recommendation(Advice.WARN, (few,))
+        return Recommendation(Advice.WARN, (_few(tally.warned),))
     shares = f"{tally.unknown_share:.1%} of the GPUs Unknown, {tally.regret_share:.1%} regret"
     return Recommendation(Advice.ENFORCE, (f"{shares}, {tally.active_share:.0%} active after a warning",))
+
+
+def _few(warned: int) -> str:
+    """Why so few warnings tell nothing of what would be regretted."""
+    if not warned:
+        return (
+            "no pod would have been warned, so that nothing is known of regret; look at a longer time, or at"
+            " policies with a shorter `after`"
+        )
+    pods = "1 pod" if warned == 1 else f"{warned} pods"
+    return f"{pods} would have been warned, and it takes {FEW} to tell; look at a longer time"
 
 
 def document(tally: Tally) -> dict[str, Any]:

@@ -103,6 +103,22 @@ def test_a_cron_job(run: Run) -> None:
     assert any(reason.startswith("each Job: deadline: injected") for reason in answer["reasons"])
 
 
+def test_who_is_meant_where_nobody_is_named(run: Run) -> None:
+    """Beside the name; not where a person is named, a controller creates it, or no GPU is asked for."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": SPEC}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    owned = {**pod, "metadata": {"name": "p", "ownerReferences": [owner]}}
+    bare = {**pod, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+
+    def stood_in(obj: dict[str, object], *flags: str) -> list[str]:
+        return [one for one in run(obj, flags=flags).json["reasons"] if "stands for" in one]
+
+    told = "requested by a-person, which stands for whoever creates it (--user NAME)"
+    assert stood_in(pod) == [told]
+    assert stood_in(workload("Job", "batch/v1")) == [f"Job: {told}", told]
+    assert stood_in(pod, "--user", "ann") == stood_in(owned) == stood_in(bare) == []
+
+
 def test_a_pod_template(run: Run) -> None:
     """Nobody controls the pod that a person makes from it."""
     template = {

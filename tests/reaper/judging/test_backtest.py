@@ -243,7 +243,18 @@ ADVICE = [
         "became active",
         id="a fifth active after the warning",
     ),
-    pytest.param(Tally(held_seconds=100, warned=3, taken=3), Advice.WARN, "too few", id="hardly any warning"),
+    pytest.param(
+        Tally(held_seconds=100, warned=3, taken=3),
+        Advice.WARN,
+        "3 pods would have been warned, and it takes 20",
+        id="hardly any warning",
+    ),
+    pytest.param(
+        Tally(held_seconds=100, warned=1), Advice.WARN, "1 pod would have been warned", id="one warning"
+    ),
+    pytest.param(
+        Tally(held_seconds=100), Advice.WARN, "no pod would have been warned, so", id="no warning at all"
+    ),
     pytest.param(
         Tally(held_seconds=100, unknown_seconds=9, warned=100, active_after_warning=19, taken=80),
         Advice.ENFORCE,
