@@ -36,7 +36,9 @@ CANARY_SUCCESS = Gauge(
     "gpu_tenure_certs_canary_success",
     "Whether the last GPU pod that was tried as a dry run got its terms (1 or 0).",
 )
-CANARY_SECONDS = Gauge("gpu_tenure_certs_canary_seconds", "How long the API server took over that pod.")
+CANARY_SECONDS = Gauge(
+    "gpu_tenure_certs_canary_duration_seconds", "How long the API server took over that pod."
+)
 
 
 def show(bundle: Bundle, trusts: tuple[Trust, ...]) -> None:

@@ -107,4 +107,4 @@ async def test_it_is_tried_every_minute_and_shown() -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert seen == [1, 0, 1]
-    assert shown("seconds") == 0.25
+    assert shown("duration_seconds") == 0.25
