@@ -22,12 +22,18 @@ Kubernetes = Annotated[str, typer.Option(help="Another pinned Kubernetes release
 
 
 @app.command()
-def build(kubernetes: Kubernetes = "") -> None:
+def build(
+    kubernetes: Kubernetes = "",
+    further: Annotated[
+        list[str] | None, typer.Option("--with", help="A program that few need too: cert-manager.")
+    ] = None,
+) -> None:
     """Build the programs into the user's cache; does nothing when they are there."""
     from sandbox.binaries import ensure
+    from sandbox.recipes import PROGRAMS
 
     with _told():
-        binaries = ensure(dict(os.environ), kubernetes=kubernetes)
+        binaries = ensure(dict(os.environ), (*PROGRAMS, *(further or ())), kubernetes=kubernetes)
     typer.echo(f"{len(binaries.paths)} programs are ready")
 
 
@@ -41,7 +47,7 @@ def up(kubernetes: Kubernetes = "") -> None:
     from sandbox.session import up as start
 
     with _told():
-        info = start(SandboxOptions(kubernetes=kubernetes))
+        info = start(SandboxOptions(kubelet=True, kubernetes=kubernetes))
     _show(info)
     typer.echo("End it with: gpu-tenure sandbox down", err=True)
 
@@ -112,12 +118,13 @@ def _show(info: SessionInfo) -> None:
     """Lines for the shell to standard output, those for people to standard error."""
     from sandbox.session import exports
 
-    for line in exports(info.kubeconfig, info.folder):
+    for line in exports(info.kubeconfig, info.folder, info.prometheus_url):
         typer.echo(line)
     parts = {
         "API server": info.api_url,
         "Prometheus": info.prometheus_url,
         "Alertmanager": info.alertmanager_url,
+        "Logs": f"{info.folder}/logs",
     }
     for name, url in parts.items():
         typer.echo(f"{name} {url}", err=True)

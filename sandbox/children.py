@@ -144,9 +144,13 @@ class Children:
         """Stops several children at the same time and returns when all are gone."""
         stopping = tuple(names)
         for name in stopping:
-            self._ask({"op": "stop", "name": name, "seconds": seconds})
+            self.ask_to_stop(name, seconds)
         for name in stopping:
             self._wait_gone(name, (seconds or 0.0) + 30.0)
+
+    def ask_to_stop(self, name: str, seconds: float | None = None) -> None:
+        """Does the same without waiting for the end of the child."""
+        self._ask({"op": "stop", "name": name, "seconds": seconds})
 
     def kill(self, name: str) -> None:
         """Sends SIGKILL and returns when the child is gone."""

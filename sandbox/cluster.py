@@ -39,11 +39,11 @@ class SandboxOptions:
 
     Attributes:
         prometheus: Whether Prometheus runs from the start (it can be started later).
-        alertmanager: The same for Alertmanager.
-        exporter: The same for the exporter simulator.
+        alertmanager, exporter: The same for Alertmanager and for the exporter simulator.
         audit: Whether the API server writes `logs/audit.jsonl`.
         scrape_interval_seconds: Prometheus' scrape and evaluation interval.
         rule_files: Rule files that Prometheus loads.
+        kubelet: Whether pods of our namespace are left to `sandbox.kubelet`, which runs them as processes.
         kubernetes: Another pinned Kubernetes release, such as `v1.34.4`; empty for the default.
         environ: The environment in which programs are looked up and built.
     """
@@ -54,6 +54,7 @@ class SandboxOptions:
     audit: bool = False
     scrape_interval_seconds: float = 1.0
     rule_files: tuple[str, ...] = ()
+    kubelet: bool = False
     kubernetes: str = ""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -73,7 +74,8 @@ class Sandbox:
         self.layout = layout
         self.children = children
         self.users = users
-        self.scrape_jobs: list[ScrapeJob] = scrape_jobs(f"{LOOPBACK}:{layout.ports[EXPORTER]}")
+        exporter = f"{LOOPBACK}:{layout.ports[EXPORTER]}"
+        self.scrape_jobs = scrape_jobs(exporter, str(layout.targets) if options.kubelet else "")
         self.rule_files = list(options.rule_files)
         self._ports = ports
         self._apis: dict[str, Api] = {}
@@ -88,10 +90,9 @@ class Sandbox:
         ports = PortBlock.reserve(rng)
         children = Children.start([ports.guard])
         try:
-            names = ("etcd-peer", *PARTS)
-            taken = {name: ports.take(keep=True) for name in names}
+            taken = {name: ports.take(keep=True) for name in ("etcd-peer", *PARTS)}
             interval = options.scrape_interval_seconds
-            layout = Layout(children.folder, taken, binaries, options.audit, interval)
+            layout = Layout(children.folder, taken, binaries, options.audit, interval, options.kubelet)
             sandbox = cls(options, layout, children, ports, make_users(rng))
             write_files(layout, sandbox.users)
             sandbox.configure_prometheus()
@@ -102,9 +103,8 @@ class Sandbox:
                 EXPORTER: options.exporter,
             }
             start_all(children, layout, [part for part, asked in wanted.items() if asked])
-            # The sign that the controllers work: this one is theirs to make.
             account = "/api/v1/namespaces/default/serviceaccounts/default"
-            wait(lambda: sandbox.api().find(account), 60, "the controllers make service accounts")
+            wait(lambda: sandbox.api().find(account), 60, "the controllers work: they make service accounts")
         except BaseException:
             children.close()
             ports.close()

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import yaml
 from certs.issue import issue_ca, issue_leaf
 from sandbox.balancer import Backend, Balancer
 from sandbox.cluster import Sandbox
+from sandbox.commands import EARLY_START, Command, container_command, listening
 from sandbox.deadline import utc_now, wait
 from sandbox.ports import LOOPBACK
 from sandbox.startup import ROOT, answers
@@ -31,14 +30,6 @@ STOP_SECONDS = 20.0
 # At the end of the sandbox nobody calls any more: there is nothing to drain.
 END_SECONDS = 1.0
 Values = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Command:
-    """How a Deployment runs its container: arguments of `gpu-tenure`, and environment."""
-
-    args: tuple[str, ...]
-    env: Mapping[str, str]
 
 
 class Installation:
@@ -92,7 +83,7 @@ class Installation:
             port, ops_port = self.sandbox.free_port(), self.sandbox.free_port()
             name = f"webhook-{port}"
             tls = (f"--tls-cert={self.tls / 'tls.crt'}", f"--tls-key={self.tls / 'tls.key'}")
-            listen = (f"--host={LOOPBACK}", f"--port={port}", *_ops(ops_port))
+            listen = (*listening("https", port), *listening("ops", ops_port))
             self._spawn(name, "webhook", command, (*tls, *listen, *args), env or {})
             self.webhooks[name] = Backend(LOOPBACK, port, f"http://{LOOPBACK}:{ops_port}/readyz")
         self._wait_ready(*self.webhooks)
@@ -107,8 +98,7 @@ class Installation:
 
     def start_reaper(self, *args: str, env: Values | None = None, name: str = "reaper") -> str:
         """Starts a reaper on the sandbox's Prometheus; gives its ops server's address, once it answers."""
-        # The annotation started-ago makes pods older than they are, as a node with a wrong clock would.
-        own = (f"--prometheus-url={self.sandbox.prometheus_url}", "--early-start=365d")
+        own = (f"--prometheus-url={self.sandbox.prometheus_url}", EARLY_START)
         return self._start(name, "reaper", (*own, *args), env)
 
     def start_quota(self, *args: str, env: Values | None = None, name: str = "quota") -> str:
@@ -126,7 +116,7 @@ class Installation:
     def _start(self, name: str, component: str, args: Sequence[str], env: Values | None) -> str:
         """Starts a component that has an ops server and nothing else, and waits until it lives."""
         ops_port = self.sandbox.free_port()
-        self._spawn(name, component, self.command(component), (*_ops(ops_port), *args), env or {})
+        self._spawn(name, component, self.command(component), (*listening("ops", ops_port), *args), env or {})
         url = f"http://{LOOPBACK}:{ops_port}"
 
         def alive() -> bool:
@@ -137,8 +127,7 @@ class Installation:
         return url
 
     def _spawn(self, name: str, component: str, command: Command, args: Sequence[str], env: Values) -> None:
-        kubeconfig = f"--kubeconfig={self.sandbox.kubeconfig(component)}"
-        argv = [sys.executable, "-m", "cli", *command.args, kubeconfig, *args]
+        argv = command.argv(self.sandbox.kubeconfig(component), *args)
         self.sandbox.spawn(name, argv, {**command.env, **env}, stop_seconds=END_SECONDS)
 
     def _wait_ready(self, *names: str) -> None:
@@ -153,10 +142,6 @@ class Installation:
         path = self.sandbox.dir / "values.json"
         path.write_text(json.dumps(values))
         return path
-
-
-def _ops(port: int) -> tuple[str, str]:
-    return f"--ops-host={LOOPBACK}", f"--ops-port={port}"
 
 
 def install_chart(
@@ -198,16 +183,9 @@ def deployment_command(rendered: str, name: str) -> Command:
     for obj in yaml.safe_load_all(rendered):
         if obj and obj["kind"] == "Deployment" and obj["metadata"]["name"] == name:
             container = obj["spec"]["template"]["spec"]["containers"][0]
-            env = {one["name"]: _env_value(one, name) for one in container.get("env") or []}
-            return Command(tuple(container.get("args") or ()), env)
+            return container_command(container, SYSTEM_NAMESPACE, name)
     msg = f"the chart renders no Deployment {name}"
     raise ValueError(msg)
-
-
-def _env_value(entry: Values, name: str) -> str:
-    path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
-    known = {"metadata.namespace": SYSTEM_NAMESPACE, "metadata.name": name}
-    return known[path] if path else str(entry.get("value", ""))
 
 
 def merge(below: Values, above: Values) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Layout:
         binaries: The programs.
         audit: Whether the API server writes an audit log.
         interval_seconds: The scrape interval, which is also how long a simulated burst lasts.
+        kubelet: Whether our own kubelet has the pods of our namespace, and its proxy the calls of Services.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class Layout:
     binaries: Binaries
     audit: bool = False
     interval_seconds: float = 1.0
+    kubelet: bool = False
 
     @property
     def tools(self) -> Path:
@@ -53,6 +55,21 @@ class Layout:
     def key(self) -> Path:
         """The private key that belongs to it."""
         return self.folder / "apiserver" / "apiserver.key"
+
+    @property
+    def egress(self) -> Path:
+        """The socket file of the proxy through which the API server, started beside it, calls Services."""
+        return self.folder / "egress.sock"
+
+    @property
+    def targets(self) -> Path:
+        """The file in which Prometheus finds the pods that run as processes."""
+        return self.folder / "targets.json"
+
+    @property
+    def pod_stages(self) -> Path:
+        """What kwok does with pods."""
+        return (self.folder if self.kubelet else STAGES_DIR) / "pod.yaml"
 
     def url(self, part: str, scheme: str = "http") -> str:
         """The address of a part."""
@@ -103,6 +120,7 @@ def apiserver(layout: Layout) -> list[str]:
         f"--service-account-signing-key-file={layout.folder / 'service-accounts.pem'}",
         "--endpoint-reconciler-type=none",
         *(audit if layout.audit else []),
+        *([f"--egress-selector-config-file={layout.folder / 'egress.yaml'}"] if layout.kubelet else []),
     ]
 
 
@@ -137,7 +155,7 @@ def kwok(layout: Layout) -> list[str]:
         f"--kubeconfig={layout.kubeconfig('kwok')}",
         "--manage-all-nodes=true",
         f"--config={STAGES_DIR / 'node.yaml'}",
-        f"--config={STAGES_DIR / 'pod.yaml'}",
+        f"--config={layout.pod_stages}",
         f"--server-address={LOOPBACK}:{layout.ports['kwok']}",
         "--node-lease-duration-seconds=40",
     ]

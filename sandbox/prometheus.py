@@ -11,7 +11,7 @@ import yaml
 
 @dataclass(frozen=True)
 class ScrapeJob:
-    """One scrape job with one target.
+    """One scrape job, with one target or those of a file.
 
     Attributes:
         name: The value of the label `job`.
@@ -21,6 +21,7 @@ class ScrapeJob:
         labels: Labels of the target, as service discovery would set them.
         interval_seconds: The scrape interval; None takes the global one.
         drop_labels: Labels that are dropped from every series, after those of the target are there.
+        targets_file: A file with the targets, which Prometheus watches, in the place of `target`.
     """
 
     name: str
@@ -30,6 +31,7 @@ class ScrapeJob:
     labels: Mapping[str, str] = field(default_factory=dict)
     interval_seconds: float | None = None
     drop_labels: tuple[str, ...] = ()
+    targets_file: str = ""
 
     def target_labels(self) -> dict[str, str]:
         """The labels that a scrape adds to every series."""
@@ -81,8 +83,11 @@ def _job(job: ScrapeJob) -> dict[str, Any]:
         "job_name": job.name,
         "metrics_path": job.path,
         "honor_labels": job.honor_labels,
-        "static_configs": [{"targets": [job.target], "labels": dict(job.labels)}],
     }
+    if job.targets_file:
+        config["file_sd_configs"] = [{"files": [job.targets_file]}]
+    else:
+        config["static_configs"] = [{"targets": [job.target], "labels": dict(job.labels)}]
     if job.interval_seconds is not None:
         config["scrape_interval"] = config["scrape_timeout"] = duration(job.interval_seconds)
     if job.drop_labels:

@@ -1,4 +1,4 @@
-"""A sandbox in the background for people who want to play: one per user, until `down`; runs no component."""
+"""A sandbox in the background for people who want to play: one per user, until `down`; knows no component."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from sandbox.binaries import cache_dir, ensure
 from sandbox.children import ChildError
 from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import wait
+from sandbox.kubelet.run import Kubelet
 from sandbox.startup import ROOT
 
 UP_SECONDS = 120.0
@@ -55,10 +56,14 @@ class SessionInfo:
         return Path(self.kubeconfig).with_name(user)
 
 
-def exports(kubeconfig: str | Path, folder: str | Path) -> tuple[str, str]:
-    """Gives lines for a shell: the kubeconfig, and where kubectl, helm, promtool and gpu-tenure are."""
+def exports(kubeconfig: str | Path, folder: str | Path, prometheus_url: str) -> tuple[str, ...]:
+    """Gives lines for a shell: the kubeconfig, where the tools are, and where Prometheus answers."""
     tools = f"{folder}/bin:{Path(sys.executable).parent}"
-    return f"export KUBECONFIG={kubeconfig}", f'export PATH="$PATH:{tools}"'
+    return (
+        f"export KUBECONFIG={kubeconfig}",
+        f'export PATH="$PATH:{tools}"',
+        f"export PROMETHEUS_URL={prometheus_url}",
+    )
 
 
 def status(environ: Mapping[str, str]) -> SessionInfo | None:
@@ -145,7 +150,8 @@ def keep(
         partial = state.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(_info(sandbox))))
         partial.replace(state)
-        asked.wait()
+        with Kubelet(sandbox) if options.kubelet else contextlib.nullcontext():
+            asked.wait()
 
 
 def _on_signals(then: Callable[[], object]) -> None:

@@ -41,9 +41,13 @@ SOURCES = {
 }
 
 
-def scrape_jobs(target: str) -> list[ScrapeJob]:
-    """Gives one scrape job per exporter, all on one simulator (host and port)."""
-    return [
+def scrape_jobs(target: str, own: str = "") -> list[ScrapeJob]:
+    """Gives one scrape job per exporter, all on one simulator (host and port).
+
+    `own` is a file with further targets, which say of which job they are; empty is none.
+    """
+    jobs = [
         ScrapeJob(source.name, target, source.path, source.honor_labels, source.target_labels())
         for source in SOURCES.values()
     ]
+    return [*jobs, *([ScrapeJob("gpu-tenure", "", targets_file=own)] if own else [])]

@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import requests
+import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from urllib3.exceptions import InsecureRequestWarning
 
 from sandbox.children import Children
 from sandbox.deadline import wait
-from sandbox.parts import AUDIT_POLICY, PARTS, Layout
-from sandbox.users import User, kubeconfig, token_file
+from sandbox.egress import egress_config
+from sandbox.parts import AUDIT_POLICY, PARTS, STAGES_DIR, Layout
+from sandbox.users import SYSTEM_NAMESPACE, User, kubeconfig, token_file
 
 CONTROL_PLANE = ("controller-manager", "scheduler", "kwok")
 TOOLS = ("kubectl", "helm", "promtool")
@@ -33,8 +35,20 @@ def write_files(layout: Layout, users: Mapping[str, User]) -> None:
     (folder / "tokens.csv").write_text(token_file(list(users.values())))
     (folder / "service-accounts.pem").write_bytes(_private_key())
     (folder / "audit-policy.yaml").write_text(AUDIT_POLICY)
+    if layout.kubelet:
+        (folder / "egress.yaml").write_text(egress_config(layout.egress.name))
+        layout.pod_stages.write_text(stages_without((STAGES_DIR / "pod.yaml").read_text(), SYSTEM_NAMESPACE))
     for user in users.values():
         layout.kubeconfig(user.short).write_text(kubeconfig(user, layout.api_url, layout.ca))
+
+
+def stages_without(text: str, namespace: str) -> str:
+    """Gives Stages that leave the objects of a namespace alone."""
+    stages = list(yaml.safe_load_all(text))
+    for stage in stages:
+        elsewhere = {"key": ".metadata.namespace", "operator": "NotIn", "values": [namespace]}
+        stage["spec"]["selector"]["matchExpressions"].append(elsewhere)
+    return yaml.safe_dump_all(stages, sort_keys=False)
 
 
 def child_environment(folder: Path) -> dict[str, str]:

@@ -244,7 +244,7 @@ def _keep(story: Story) -> None:
     sandbox = story.scene.sandbox
     _act(story.console, 7)
     for line in (
-        *exports(sandbox.kubeconfig(), sandbox.dir),
+        *exports(sandbox.kubeconfig(), sandbox.dir, sandbox.prometheus_url),
         "kubectl describe pod protected -n team-nlp",
         "kubectl get gpureclaims -A; kubectl get gpupolicies",
         f"kubectl get pods -A -o json | gpu-tenure judge --pods - --prometheus-url {sandbox.prometheus_url}",

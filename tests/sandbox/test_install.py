@@ -12,8 +12,9 @@ import pytest
 import requests
 
 from sandbox.balancer import Mode
+from sandbox.commands import Command
 from sandbox.deadline import wait
-from sandbox.install import Command, Installation, deployment_command, merge, write_certificates
+from sandbox.install import Installation, deployment_command, merge, write_certificates
 
 RENDERED = """
 kind: Service

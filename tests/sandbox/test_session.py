@@ -8,13 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sandbox.api import Api
-from sandbox.binaries import ensure
 from sandbox.cluster import SandboxOptions
 from sandbox.deadline import wait
 from sandbox.ports import LOOPBACK
@@ -22,18 +20,6 @@ from sandbox.session import SessionError, down, exports, status, up
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A user of their own, who has the built programs of this one."""
-    assets = tmp_path / "assets"
-    assets.mkdir()
-    for program, path in ensure(os.environ).paths.items():
-        (assets / program).symlink_to(path)
-    made = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "KUBEBUILDER_ASSETS": str(assets)}
-    yield made
-    down(made)
 
 
 def processes_of(folder: str) -> list[str]:
@@ -61,10 +47,12 @@ def test_a_session_lives_until_it_is_ended(environ: dict[str, str]) -> None:
     assert [node["metadata"]["name"] for node in api.list("/api/v1/nodes")] == ["only"]
     api.close()
     assert info.kubeconfig_of("dev-a").is_file()
-    shell = "; ".join((*exports(info.kubeconfig, info.folder), "kubectl get nodes -o name; helm version"))
+    lines = exports(info.kubeconfig, info.folder, info.prometheus_url)
+    shell = "; ".join((*lines, "kubectl get nodes -o name; helm version; echo $PROMETHEUS_URL"))
     bare = {"HOME": str(info.folder), "PATH": "/nowhere"}
     said = subprocess.run(["/bin/sh", "-c", shell], env=bare, capture_output=True, text=True, check=True)
     assert "node/only" in said.stdout
+    assert info.prometheus_url in said.stdout
     assert down(environ) is True
     assert status(environ) is None
     assert not Path(info.folder).exists()
