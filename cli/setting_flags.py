@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 from pydantic.fields import FieldInfo
 
-from policy.durations import duration_of, parse_duration
-from runtime.settings import Settings
+from runtime.settings import Settings, written
 
 FILE = "settings"
 """The argument that holds the settings file, None without one."""
@@ -37,7 +36,7 @@ def parameter(name: str, kind: Any, *, default: object) -> inspect.Parameter:  #
 def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
     flag = f"--{name.replace('_', '-')}"
     example = str(field.examples[0]) if field.examples else ""
-    default = "" if field.is_required() else _shown(field.default, example)
+    default = "" if field.is_required() else written(field.default, example)
     such_as = f", such as {example}" if example and example != default else ""
     text = f"{field.description}{such_as}.{default and f' [default: {default}]'}"
     if field.annotation is bool:
@@ -45,14 +44,3 @@ def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
         return parameter(name, Annotated[bool | None, option], default=None)
     option = typer.Option(flag, help=text, show_default=False)
     return parameter(name, Annotated[str | None, option], default=None)
-
-
-def _shown(default: object, example: str) -> str:
-    """Write a default as it would be typed: seconds as a duration where the example is one."""
-    if isinstance(default, bool):
-        return "on" if default else "off"
-    if isinstance(default, tuple):
-        return ",".join(default)
-    if isinstance(default, int) and example.endswith(("s", "m", "h", "d")):
-        return example if parse_duration(example).seconds == default else duration_of(default).text
-    return str(default) if default not in (None, "", {}) else "none"

@@ -1,4 +1,4 @@
-"""Writes what is made from the tables of resources, workloads and exporters: CEL, rules, docs/resources.md.
+"""Writes what is made from tables and settings in the code: CEL, rules, docs/resources.md, docs/settings.md.
 
 `python manifests/generate.py` writes; with `--check` it only says what differs, and exits 1.
 """
@@ -16,19 +16,35 @@ sys.path.insert(0, str(ROOT))
 
 import yaml  # noqa: E402 - the script runs from anywhere
 
-from policy.cel import name_test  # noqa: E402 - the script runs from anywhere
+from certs.settings import ENV_PREFIX as CERTS_PREFIX  # noqa: E402 - the script runs from anywhere
+from certs.settings import CertsSettings  # noqa: E402 - as above
+from policy.cel import name_test  # noqa: E402 - as above
 from policy.cel_templates import OBJECT, inherited  # noqa: E402 - as above
 from policy.resource_rules import ResourceRule  # noqa: E402 - as above
 from policy.resources import TABLE  # noqa: E402 - as above
 from policy.vendors import KAI_ANNOTATIONS, MIG_PROFILES  # noqa: E402 - as above
 from policy.workloads import JOB, WORKLOADS  # noqa: E402 - as above
+from quota.settings import ENV_PREFIX as QUOTA_PREFIX  # noqa: E402 - as above
+from quota.settings import QuotaSettings  # noqa: E402 - as above
 from reaper import long_windows  # noqa: E402 - as above
 from reaper.exporters import SOURCES  # noqa: E402 - as above
+from reaper.settings import ENV_PREFIX as REAPER_PREFIX  # noqa: E402 - as above
+from reaper.settings import ReaperSettings  # noqa: E402 - as above
+from runtime.settings import Row, describe  # noqa: E402 - as above
+from webhook.settings import ENV_PREFIX as WEBHOOK_PREFIX  # noqa: E402 - as above
+from webhook.settings import WebhookSettings  # noqa: E402 - as above
 
 CHART_FILE: Final = ROOT / "manifests" / "chart" / "templates" / "_gpu_names.tpl"
 INHERITED_FILE: Final = ROOT / "manifests" / "chart" / "templates" / "guards" / "_inherited.tpl"
 RULES: Final = ROOT / "manifests" / "chart" / "files" / "rules" / "long-windows.yaml"
 PAGE: Final = ROOT / "docs" / "resources.md"
+SETTINGS_PAGE: Final = ROOT / "docs" / "settings.md"
+COMPONENTS: Final = {
+    "webhook": (WebhookSettings, WEBHOOK_PREFIX),
+    "reaper": (ReaperSettings, REAPER_PREFIX),
+    "quota": (QuotaSettings, QUOTA_PREFIX),
+    "certs": (CertsSettings, CERTS_PREFIX),
+}
 
 
 def chart_file() -> str:
@@ -74,6 +90,27 @@ def page(text: str) -> str:
     return _filled(_filled(text, "names", names), "profiles", profiles)
 
 
+def settings_page(text: str) -> str:
+    """The page of settings with the table of each component renewed."""
+    for name, (kind, prefix) in COMPONENTS.items():
+        rows = map(_setting, describe(kind, prefix))
+        text = _filled(text, name, _table(("flag, variable, key", "default", "meaning"), rows))
+    return text
+
+
+def _setting(row: Row) -> tuple[str, ...]:
+    """One row of a table of settings."""
+    names = "<br>".join(map(_code, (row.flag, row.variable, row.key)))
+    such_as = f". Example: {_code(row.example)}" if row.example not in {"", row.default} else ""
+    default = row.default if row.default in {"required", "none", ""} else _values(row.default)
+    return names, default or "none", f"{row.description}{such_as}"
+
+
+def _values(default: str) -> str:
+    """A default; several names apart, so that a line can be broken between them."""
+    return ", ".join(map(_code, default.split(",")))
+
+
 def _filled(text: str, mark: str, table: str) -> str:
     """The text with a table between a mark and the next end."""
     begin, end = f"<!-- {mark} -->\n", "<!-- end -->"
@@ -107,13 +144,14 @@ def _code(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Writes the files, or says which differ."""
-    files = (CHART_FILE, INHERITED_FILE, RULES, PAGE)
+    files = (CHART_FILE, INHERITED_FILE, RULES, PAGE, SETTINGS_PAGE)
     before = {path: path.read_text(encoding="utf-8") if path.exists() else "" for path in files}
     after = {
         CHART_FILE: chart_file(),
         INHERITED_FILE: inherited_file(),
         RULES: rules_file(),
         PAGE: page(before[PAGE]),
+        SETTINGS_PAGE: settings_page(before[SETTINGS_PAGE]),
     }
     differing = [path for path, text in after.items() if text != before[path]]
     for path in differing:

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, SettingsConfigDict
 from pydantic_settings.sources import PydanticBaseSettingsSource
 
-from policy.durations import parse_duration
+from policy.durations import duration_of, parse_duration
 from policy.errors import FieldError, InvalidError
 from runtime.settings_errors import Origin, explain
 from runtime.settings_file import read_file
@@ -118,17 +118,31 @@ def load(
 def describe(kind: type[Settings], env_prefix: str = ENV_PREFIX) -> list[Row]:
     """Returns one row per setting, in the order of the class."""
     origin = Origin(env_prefix)
-    return [
-        Row(
-            origin.flag(name),
-            origin.variable(name),
-            name,
-            "required" if field.is_required() else str(field.get_default(call_default_factory=True)),
-            str((field.examples or [""])[0]),
-            field.description or "",
-        )
-        for name, field in kind.model_fields.items()
-    ]
+    return [_row(name, field, origin) for name, field in kind.model_fields.items()]
+
+
+def _row(name: str, field: FieldInfo, origin: Origin) -> Row:
+    example = str((field.examples or [""])[0])
+    default = field.get_default(call_default_factory=True)
+    return Row(
+        origin.flag(name),
+        origin.variable(name),
+        name,
+        "required" if field.is_required() else written(default, example),
+        example,
+        field.description or "",
+    )
+
+
+def written(default: object, example: str) -> str:
+    """Writes a default as it would be typed: seconds as a duration where the example is one."""
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    if isinstance(default, tuple):
+        return ",".join(default)
+    if isinstance(default, int) and example.endswith(("s", "m", "h", "d")):
+        return example if parse_duration(example).seconds == default else duration_of(default).text
+    return str(default) if default not in (None, "", {}) else "none"
 
 
 class _Layers(Struct):

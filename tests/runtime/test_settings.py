@@ -191,5 +191,5 @@ def test_the_table_of_settings_is_for_the_documentation() -> None:
     """One row per field with all of its ways."""
     rows = describe(Example, PREFIX)
     assert [row.key for row in rows] == list(Example.model_fields)
-    assert rows[1] == Row("--cycle", f"{PREFIX}CYCLE", "cycle", "60", "60s", "Time between two cycles.")
+    assert rows[1] == Row("--cycle", f"{PREFIX}CYCLE", "cycle", "60s", "60s", "Time between two cycles.")
     assert rows[0].default == "required"
