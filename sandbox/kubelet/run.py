@@ -92,15 +92,15 @@ class Kubelet:
 
     def look(self) -> None:
         """Looks once at pods and Services, and does what is next about each."""
-        pods = [read_pod(one) for one in self._api.list(f"{NAMESPACE}/pods")]
+        found = self._api.list(f"{NAMESPACE}/pods")
+        pods = [read_pod(one) for one in found if _component(one["spec"].get("serviceAccountName", ""))]
         services = [port for one in self._api.list(f"{NAMESPACE}/services") for port in read_service(one)]
         children = self._sandbox.children.states()
-        known = [pod for pod in pods if pod.account.removeprefix(RELEASE) in COMPONENTS]
-        running = list(self._running(known, children))
+        running = list(self._running(pods, children))
         # Whoever is on the way out leaves the Service before it is asked to end.
         self._network.update(services, running)
         self._show_targets(targets(SYSTEM_NAMESPACE, running))
-        for pod in known:
+        for pod in pods:
             with contextlib.suppress(*FAILURES):
                 self._tend(pod, children)
         self._forget({pod.uid for pod in pods})
@@ -154,7 +154,7 @@ class Kubelet:
         return made
 
     def _start(self, pod: Pod, process: Process) -> None:
-        component = pod.account.removeprefix(RELEASE)
+        component = _component(pod.account)
         process.restarts += 1 if process.started else 0
         process.ports = {name: self._sandbox.free_port() for name in pod.ports}
         folders = {path: str(volume.folder) for path, volume in process.volumes.items()}
@@ -196,6 +196,12 @@ class Kubelet:
             process = self._processes.pop(uid)
             if process.started and self._sandbox.running(process.name):
                 self._sandbox.children.ask_to_stop(process.name, END_SECONDS)
+
+
+def _component(account: str) -> str:
+    """Gives the component that an account is for; empty for accounts that have no kubeconfig here."""
+    name = account.removeprefix(RELEASE)
+    return name if name in COMPONENTS else ""
 
 
 def _seen(process: Process, children: dict[str, ChildState]) -> Seen | None:

@@ -18,7 +18,7 @@ BLOCK_SECONDS = 240
 # The part of a block that says which it is, and what has to be said when it is run.
 SAID: dict[str, tuple[str, ...]] = {
     "gpu-tenure sandbox up": (r"gpu-1 +Ready", r"gpu-3 +Ready"),
-    "helm upgrade --install": (r"successfully rolled out", r"\b0 warnings|remarks? "),
+    "helm upgrade --install": (r"successfully rolled out", r"\d remarks"),
     "apply -f sandbox/tour": (
         r"forgotten .* tour +batch +evict",
         r"busy .* tour +batch +evict",
@@ -30,13 +30,13 @@ SAID: dict[str, tuple[str, ...]] = {
         r"tour +forgotten .* evicted",
         r"busy +1/1 +Running",
     ),
-    "gpu-tenure pause": (r"paused: .*trying it|trying it", r"not paused any more"),
+    "gpu-tenure pause": (r"paused until .*: trying it", r"not paused any more"),
     "certs inspect": (r"CA that signs", r"next: keep", r"probe .*gpu-tenure.io/policy=tour"),
     "helm rollback": (
         r"Rollback was a success",
-        r"profile warn|profile is warn|warn",
+        r"with the profile warn",
         r"uninstalled",
-        r"busy +1/1",
+        r"pod/forgotten created",
     ),
     "install.yaml": (r"successfully rolled out", r"not paused any more", r"the sandbox has ended"),
 }
@@ -49,7 +49,6 @@ def blocks() -> list[str]:
 
 def test_each_block_of_the_page_is_expected_to_say_something() -> None:
     """Nobody adds one that is run by no test."""
-    assert [key for block in blocks() for key in SAID if key in block.split("sandbox down")[0]]
     assert len(blocks()) == len(SAID)
     for block, key in zip(blocks(), SAID, strict=True):
         assert key in block
