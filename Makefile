@@ -30,7 +30,7 @@ setup: $(STAMP) ## the Python environment in .venv
 	@echo "$(VENV) is ready; . $(BIN)/activate puts gpu-tenure on the path"
 
 binaries: $(STAMP) ## build the control plane of the sandbox into the user's cache
-	@$(BIN)/gpu-tenure sandbox build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+	@$(BIN)/gpu-tenure sandbox build $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(WITH)
 
 check: $(STAMP) ## format, lint, types, generated files, import contracts and unit tests (about a minute)
 	$(BIN)/ruff format --check .
@@ -48,6 +48,7 @@ format: $(STAMP) ## format the code and mend what the linter can
 unit: $(STAMP) ## the tests that start no real program
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -n auto -m "not real"
 
+test: WITH = --with cert-manager
 test: binaries ## everything, on a real control plane and a real Prometheus; KUBERNETES=v1.34.4 takes another release
 	@failed=; for part in $(PARTS); do echo "== $$part"; \
 	  $(BIN)/pytest $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $$part || failed="$$failed $$part"; done; \

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.progress import Progress
-from sandbox.recipes import PROGRAMS, Recipe, recipe
+from sandbox.recipes import FURTHER, PROGRAMS, Recipe, recipe
 from sandbox.toolchain import ToolchainError, find_go
 
 BUILD_COMMAND = "gpu-tenure sandbox build"
@@ -44,11 +44,10 @@ def cache_dir(environ: Mapping[str, str]) -> Path:
 
 def find(environ: Mapping[str, str], program: str, kubernetes: str = "") -> Path | None:
     """Looks a program up in KUBEBUILDER_ASSETS, then in the cache; None if it must be built."""
+    one = recipe(program, kubernetes)
     assets = environ.get("KUBEBUILDER_ASSETS", "")
-    if assets and _runnable(Path(assets) / program):
-        return Path(assets) / program
-    cached = _cached(environ, recipe(program, kubernetes))
-    return cached if _runnable(cached) else None
+    places = [Path(assets) / program] if assets else []
+    return next((path for path in (*places, _cached(environ, one)) if _whole(path, one)), None)
 
 
 def ensure(
@@ -63,17 +62,23 @@ def ensure(
         progress = progress or Progress.for_stderr()
         with _lock(cache_dir(environ) / "bin" / ".lock", progress):
             missing = [program for program in programs if find(environ, program, kubernetes) is None]
-            again = f"{BUILD_COMMAND} --kubernetes {kubernetes}" if kubernetes else BUILD_COMMAND
             try:
                 _build_all(environ, [recipe(program, kubernetes) for program in missing], progress)
             except (BuildError, ToolchainError) as failure:
-                msg = f"{failure}\nRun again with: make binaries (or {again})"
+                msg = f"{failure}\nRun again with: make binaries (or {_command(programs, kubernetes)})"
                 raise BuildError(msg) from failure
             except KeyboardInterrupt:
                 progress.say("stopped; what is built stays, and the next start goes on from there")
                 raise
         paths = {program: find(environ, program, kubernetes) for program in programs}
     return Binaries({program: path for program, path in paths.items() if path is not None})
+
+
+def _command(programs: Sequence[str], kubernetes: str) -> str:
+    """The command that builds just this."""
+    release = f" --kubernetes {kubernetes}" if kubernetes else ""
+    further = "".join(f" --with {program}" for program in programs if program in FURTHER)
+    return f"{BUILD_COMMAND}{release}{further}"
 
 
 def _build_all(environ: Mapping[str, str], recipes: Sequence[Recipe], progress: Progress) -> None:
@@ -109,7 +114,24 @@ def _build(environ: Mapping[str, str], one: Recipe, work: Path, progress: Progre
         msg = f"building {one.name} failed:\n{ran.stderr.strip()[-2000:]}"
         raise BuildError(msg)
     target.parent.mkdir(parents=True, exist_ok=True)
+    if one.data:
+        _copy_data(str(go), one, env, target.parent)
+    # Last: where the program is, all of it is.
     partial.replace(target)
+
+
+def _copy_data(go: str, one: Recipe, env: Mapping[str, str], folder: Path) -> None:
+    """Copies a folder of the module beside the program; the module cache is read-only, the copy is not."""
+    ran = _run([go, "list", "-m", "-f", "{{.Dir}}", one.module], one.folder, env)
+    source = Path(ran.stdout.strip()) / one.data
+    if ran.returncode != 0 or not source.is_dir():
+        msg = f"building {one.name} failed: {one.module} has no {one.data}\n{ran.stderr.strip()[-2000:]}"
+        raise BuildError(msg)
+    for path in source.rglob("*"):
+        if path.is_file():
+            copy = folder / source.name / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
 
 
 def _run(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -132,8 +154,10 @@ def _cached(environ: Mapping[str, str], one: Recipe) -> Path:
     return cache_dir(environ) / "bin" / one.key / one.name
 
 
-def _runnable(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+def _whole(path: Path, one: Recipe) -> bool:
+    """Whether a program is there and may be run, with the data that belongs beside it."""
+    data = not one.data or (path.parent / Path(one.data).name).is_dir()
+    return path.is_file() and os.access(path, os.X_OK) and data
 
 
 def _read_times(path: Path) -> dict[str, float]:

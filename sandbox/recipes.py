@@ -26,6 +26,8 @@ class Recipe:
         version: The pinned version of the module that holds it.
         ldflags: Flags of the linker.
         tags: Build tags, comma-separated; empty for none.
+        module: The path of the module that holds it.
+        data: A folder of that module that is put beside the program, under its last name; empty for none.
     """
 
     name: str
@@ -34,15 +36,22 @@ class Recipe:
     version: str
     ldflags: str
     tags: str = ""
+    module: str = ""
+    data: str = ""
 
     @property
     def key(self) -> str:
         """Names this build: module, version and a hash over everything that decides its content."""
         digest = hashlib.sha256()
-        for name in ("go.mod", "go.sum", "tools.go"):
+        for name in ("go.mod", "go.sum", *sorted(path.name for path in self.folder.glob("*.go"))):
             digest.update((self.folder / name).read_bytes())
         digest.update(f"{self.ldflags}\n{self.tags}".encode())
-        return f"{self.folder.name.split('-')[0]}-{self.version}-{digest.hexdigest()[:10]}"
+        return f"{self._family}-{self.version}-{digest.hexdigest()[:10]}"
+
+    @property
+    def _family(self) -> str:
+        """The name of the folder without the release that it may end with."""
+        return self.folder.name.split("-v")[0]
 
     @property
     def go_version(self) -> tuple[int, int]:
@@ -63,6 +72,7 @@ class _Source:
     package: str
     variables: tuple[str, ...] = ()
     tags: str = ""
+    data: str = ""
 
 
 _K8S = (
@@ -108,14 +118,26 @@ _SOURCES = {
     ),
     "helm": _Source("helm", "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm", _HELM),
 }
+# What few need is built when it is asked for by name. The main function of cert-manager is ours: its own are
+# modules that no proxy serves.
+_FURTHER = {
+    "cert-manager": _Source(
+        "cert-manager",
+        "github.com/cert-manager/cert-manager",
+        ".",
+        ("github.com/cert-manager/cert-manager/pkg/util.AppVersion={version}",),
+        data="deploy/charts",
+    ),
+}
 PROGRAMS = tuple(_SOURCES)
+FURTHER = tuple(_FURTHER)
 
 
 def recipe(program: str, kubernetes: str = "", modules: Path = MODULES_DIR) -> Recipe:
     """Gives the recipe of a program; `kubernetes` (such as `v1.34.4`) selects another pinned release."""
-    source = _SOURCES.get(program)
+    source = {**_SOURCES, **_FURTHER}.get(program)
     if source is None:
-        msg = f"no recipe builds {program}; known are {', '.join(PROGRAMS)}"
+        msg = f"no recipe builds {program}; known are {', '.join((*PROGRAMS, *FURTHER))}"
         raise RecipeError(msg)
     folder = modules / source.folder
     if source.folder == KUBERNETES and kubernetes and pinned_version(folder, source.module) != kubernetes:
@@ -125,7 +147,8 @@ def recipe(program: str, kubernetes: str = "", modules: Path = MODULES_DIR) -> R
             msg = f"Kubernetes {kubernetes} has no such pinned module ({folder}); {pinned} has"
             raise RecipeError(msg)
     version = pinned_version(folder, source.module)
-    return Recipe(program, folder, source.package, version, _ldflags(source, version), source.tags)
+    ldflags = _ldflags(source, version)
+    return Recipe(program, folder, source.package, version, ldflags, source.tags, source.module, source.data)
 
 
 def pinned_version(folder: Path, module: str) -> str:

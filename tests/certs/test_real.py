@@ -29,25 +29,29 @@ from sandbox.deadline import utc_now, wait
 from sandbox.install import Installation, install_chart
 from sandbox.ports import LOOPBACK
 from sandbox.secret_volume import SecretVolume
+from tests.certs.webhook_tls import (
+    AUTHORITY,
+    CONFIGURATIONS,
+    MUTATING,
+    SECRETS,
+    SERVING,
+    VALIDATING,
+    WebhookTls,
+)
 from tests.loads import CLIENTS, DRY_RUN, GPU_POD, PER_SECOND, PodLoad
 
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
-MUTATING = f"{CONFIGURATIONS}/mutatingwebhookconfigurations/zz-gpu-tenure"
-VALIDATING = f"{CONFIGURATIONS}/validatingwebhookconfigurations/gpu-tenure"
-SECRETS = "/api/v1/namespaces/gpu-tenure-system/secrets"
-AUTHORITY, SERVING = f"{SECRETS}/gpu-tenure-webhook-ca", f"{SECRETS}/gpu-tenure-webhook-tls"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpu-tenure-system/leases/gpu-tenure-certs"
 SHORT_LIVES = ("--ca-life=40s", "--ca-renew=20s", "--leaf-life=16s", "--leaf-renew=10s")
 QUICK = ("--interval=1s", "--settle=2s")
 
 
-class Site:
+class Site(WebhookTls):
     """A control plane with the chart, its webhook, and the component that keeps the certificates."""
 
     def __init__(self, installation: Installation) -> None:
+        super().__init__(installation.sandbox.api())
         self.installation = installation
         self.sandbox = installation.sandbox
-        self.api = installation.sandbox.api()
 
     def start_certs(self, *args: str) -> str:
         """Starts `gpu-tenure certs watch` anew; gives its ops server's address."""
@@ -59,43 +63,16 @@ class Site:
         if self.sandbox.running("certs"):
             self.sandbox.stop("certs")
 
-    def data(self, path: str) -> dict[str, bytes]:
-        """The data of a Secret; empty if there is none."""
-        found = (self.api.find(path) or {}).get("data") or {}
-        return {key: base64.b64decode(value) for key, value in found.items()}
-
     def put(self, path: str, data: dict[str, bytes]) -> None:
         """Writes the data of a Secret by hand."""
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
         self.api.patch(path, {"data": encoded})
-
-    def serial(self) -> str:
-        """What tells one serving certificate from the next."""
-        found = read_certificates(self.data(SERVING).get("tls.crt", b""))
-        return found[0].fingerprint if found else ""
-
-    def signer(self) -> str:
-        """The same of the CA that signs."""
-        found = read_certificates(self.data(AUTHORITY).get("tls.crt", b""))
-        return found[0].fingerprint if found else ""
-
-    def trusted(self) -> list[list[str]]:
-        """The CAs of every caBundle."""
-        webhooks = [one for path in (MUTATING, VALIDATING) for one in self.api.get(path)["webhooks"]]
-        bundles = [base64.b64decode(one["clientConfig"].get("caBundle", "")) for one in webhooks]
-        return [[ca.fingerprint for ca in read_certificates(pem)] for pem in bundles]
 
     def in_order(self) -> bool:
         """Whether both Secrets are whole and every caBundle holds their CAs."""
         bundle = read_bundle(self.data(AUTHORITY), self.data(SERVING))
         expected = [one.fingerprint for one in bundle.authorities]
         return bundle.complete and all(found == expected for found in self.trusted())
-
-    def rejected(self) -> float:
-        """Calls of our webhooks that the API server let pass unanswered, or that failed, so far."""
-        text = self.api.raw("GET", "/metrics").text
-        names = "apiserver_admission_webhook_(?:fail_open_count|rejection_count)"
-        return sum(float(value) for value in re.findall(rf"^{names}{{[^}}]*}} (\S+)$", text, re.MULTILINE))
 
 
 @pytest.fixture(scope="module")

@@ -158,6 +158,25 @@ def test_wrong_values_are_named(render: Render, values: dict[str, Any], path: st
     assert path in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "name", "address"),
+    [
+        pytest.param("", None, None, id="the Service alone"),
+        pytest.param("https://hook.example.com:8443/gpu", "hook.example.com", None, id="a name"),
+        pytest.param("https://127.0.0.1:8443", None, "127.0.0.1", id="an IPv4 address"),
+        pytest.param("https://[::1]:8443", None, "::1", id="an IPv6 address"),
+    ],
+)
+def test_cert_manager_is_asked_for_the_host_of_the_url(
+    render: Render, url: str, name: str | None, address: str | None
+) -> None:
+    """The API server asks for that host in the place of the Service's name."""
+    objects = render({"tls": {"source": "cert-manager"}, "webhook": {"url": url}})
+    spec = of_kind(objects, "Certificate")["gpu-tenure-webhook"]["spec"]
+    assert spec["dnsNames"][2:] == ([name] if name else [])
+    assert spec.get("ipAddresses") == ([address] if address else None)
+
+
 @pytest.mark.parametrize("source", ["certs", "cert-manager"])
 def test_a_bundle_is_rendered_only_beside_your_own_secret(render: Render, source: str) -> None:
     """With other sources no upgrade may undo what a rotation wrote; to give one is a mistake with a name."""

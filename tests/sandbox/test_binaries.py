@@ -13,13 +13,14 @@ from rich.console import Console
 
 from sandbox.binaries import WORK_PREFIX, BuildError, cache_dir, ensure, find
 from sandbox.progress import Progress, clock_text
-from sandbox.recipes import MODULES_DIR, PROGRAMS, RecipeError, pinned_version, recipe
+from sandbox.recipes import FURTHER, MODULES_DIR, PROGRAMS, RecipeError, pinned_version, recipe
 from sandbox.toolchain import ToolchainError, find_go, go_release
 
 # Plays the toolchain: says its release, logs each build, and writes the output file or fails.
 GO = """#!/bin/sh
 case "$1" in
 env) echo go{release}.1 ;;
+list) echo {module} ;;
 build)
   echo "$GOFLAGS|$CGO_ENABLED|$*" >> {log}
   while [ "$1" != -o ]; do shift; done
@@ -34,6 +35,7 @@ class Machine:
 
     def __init__(self, root: Path) -> None:
         self.log = root / "go.log"
+        self.module = root / "module"
         self.environ = {
             "PATH": f"{root / 'bin'}:/usr/bin:/bin",
             "XDG_CACHE_HOME": str(root / "cache"),
@@ -45,7 +47,7 @@ class Machine:
 
     def install(self, then: str, release: str = "1.99") -> None:
         """Writes the toolchain; `then` is what it does before it writes a program."""
-        self.go.write_text(GO.format(log=self.log, then=then, release=release))
+        self.go.write_text(GO.format(log=self.log, module=self.module, then=then, release=release))
         self.go.chmod(0o755)
 
     @property
@@ -91,6 +93,32 @@ def test_a_second_start_builds_nothing(machine: Machine) -> None:
     assert ensure(machine.environ, ["etcd", "kwok"], progress) == first
     assert len(machine.builds) == 2
     assert "etcd-v3.6.16-" in first.path("etcd")
+
+
+def test_what_belongs_to_a_program_lies_beside_it(machine: Machine, tmp_path: Path) -> None:
+    """cert-manager comes with its chart, whichever folder it is found in; without that it is not found."""
+    chart = machine.module / "deploy" / "charts" / "cert-manager"
+    chart.mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("name: cert-manager")
+    (chart / "Chart.yaml").chmod(0o444)
+    built = Path(ensure(machine.environ, ["cert-manager"], quiet()[0]).path("cert-manager"))
+    beside = built.parent / "charts" / "cert-manager" / "Chart.yaml"
+    assert beside.read_text() == "name: cert-manager"
+    assets = tmp_path / "assets"
+    assets.mkdir()
+    shutil.copy(built, assets)
+    environ = {**machine.environ, "KUBEBUILDER_ASSETS": str(assets)}
+    assert find(environ, "cert-manager") == built
+    shutil.copytree(built.parent / "charts", assets / "charts")
+    assert find(environ, "cert-manager") == assets / "cert-manager"
+
+
+def test_a_module_without_what_belongs_to_its_program_is_an_error(machine: Machine) -> None:
+    """Nothing half-built is left, and the command that tries again builds this program."""
+    with pytest.raises(BuildError, match=r"(?s)has no deploy/charts.*--with cert-manager"):
+        ensure(machine.environ, ["cert-manager"], quiet()[0])
+    assert find(machine.environ, "cert-manager") is None
+    assert not machine.left_over
 
 
 def test_two_starters_build_once(machine: Machine) -> None:
@@ -186,9 +214,10 @@ def test_what_is_not_go_has_no_release(tmp_path: Path) -> None:
 
 def test_every_recipe_is_pinned() -> None:
     """Each program has a module with a version, sums, and the Kubernetes replacements of that version."""
-    for program in PROGRAMS:
+    for program in (*PROGRAMS, *FURTHER):
         found = recipe(program)
-        assert found.package.split("/")[0] in (found.folder / "tools.go").read_text()
+        (source,) = found.folder.glob("*.go")
+        assert found.module.split("/")[0] in source.read_text()
         assert (found.folder / "go.sum").stat().st_size > 1000
     replaced = (MODULES_DIR / "kubernetes" / "go.mod").read_text()
     version = pinned_version(MODULES_DIR / "kubernetes", "k8s.io/kubernetes")
