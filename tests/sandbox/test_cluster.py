@@ -12,6 +12,7 @@ from sandbox.activity import unix_time
 from sandbox.api import ApiError
 from sandbox.cluster import CommandError, Sandbox
 from sandbox.deadline import wait, wall_clock
+from sandbox.recipes import recipe
 from sandbox.users import COMPONENTS
 
 GPU = {"nvidia.com/gpu": "1"}
@@ -213,7 +214,8 @@ def test_kubectl_and_helm_run_as_a_user(sandbox: Sandbox, namespace: str) -> Non
     )
     assert "configmap/c created" in applied.stdout
     assert sandbox.helm("version", "--short").stdout.startswith("v3.22.0")
-    assert "v1.36.3" in sandbox.kubectl("version").stdout
+    release = recipe("kubectl", sandbox.options.kubernetes).version
+    assert f"Client Version: {release}" in sandbox.kubectl("version").stdout
 
 
 def test_warnings_of_the_server_reach_the_client(sandbox: Sandbox, namespace: str) -> None:
