@@ -10,7 +10,7 @@ SETTLED_SECONDS = 180.0
 """A process fills its caches and pools at first, and meets each kind of fault for the first time."""
 
 JUDGED_SECONDS = 300.0
-"""Below so long a time a slope says nothing: a replica that takes over the lead fills once more, by some 5 MB."""
+"""Below so long a time a slope says nothing: who takes over the lead fills once more, by some 5 MB."""
 
 GROWTH_LIMIT = 1_000_000.0
 """Bytes a minute; at two seconds a cycle 33 kB each."""
