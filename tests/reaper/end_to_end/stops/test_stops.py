@@ -189,7 +189,7 @@ def test_a_stop_that_an_operator_undoes_is_named_and_not_repeated(
     owners.api.patch(f"{web}?fieldManager=keda-operator&force=true", body, "apply")
     owners.api.wait(
         lambda: [one.get("status", {}).get("phase") for one in owners.stage.records()] == ["Reverted"],
-        30,
+        60,
         "the record says that the stop was undone",
     )
     (record,) = owners.stage.records()
