@@ -73,7 +73,7 @@ def test_every_setting_is_described() -> None:
     """What it is for, and but for a switch how a value looks."""
     for row in describe(ReaperSettings, ENV_PREFIX):
         assert row.description
-        assert row.example or row.default in {"True", "False"}, row.flag
+        assert row.example or row.default in {"on", "off"}, row.flag
 
 
 class Ended(Exception):  # noqa: N818 - a signal of the test
