@@ -40,7 +40,7 @@ ENDS = st.integers(1, 250_000_000_000).map(lambda seconds: BEGIN + timedelta(sec
 
 @given(
     ENDS,
-    st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=64),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=16),
     st.integers(1, 2**159 - 1),
 )
 def test_the_end_is_what_the_library_reads(end: datetime, name: str, serial: int) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from sandbox.cluster import Sandbox
-from sandbox.deadline import monotonic
+from sandbox.deadline import monotonic, utc_now
 from sandbox.faults import Fault, FaultProxy
 from sandbox.install import Installation
-from tests.reaper.end_to_end.conftest import DCGM_ALONE
+from tests.reaper.end_to_end.conftest import DCGM_ALONE, WARNED
 
 LEASES = "/apis/coordination.k8s.io"
 LEASE = f"{LEASES}/v1/namespaces/gpu-tenure-system/leases/gpu-tenure-reaper"
@@ -82,7 +83,9 @@ def test_an_eviction_under_way_when_the_lease_is_lost(
     identity = f"--identity={stage.namespace}-1"
     first = start_reaper(f"--kubeconfig={kubeconfig}", identity, DCGM_ALONE, name="first")
     stage.wait_warned("p", seconds=40)
-    # The grace is over in four seconds, and the Lease is trusted for ten more.
+    # Shortly before the grace is over: the Lease is trusted for ten seconds more, which a slow machine needs.
+    due = datetime.fromisoformat(stage.annotations("p")[WARNED])
+    stage.api.wait(lambda: utc_now() > due - timedelta(seconds=1), 20, "the grace is nearly over")
     api_proxy.fault = Fault(kind, seconds, only=(f"{stage.pods}/p/eviction", LEASES))
     stage.api.wait(stage.records, 30, "the first reaper has begun")
     second = start_reaper(f"--identity={stage.namespace}-2", DCGM_ALONE, name="second")

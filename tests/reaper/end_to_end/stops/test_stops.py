@@ -194,7 +194,11 @@ def test_a_stop_that_an_operator_undoes_is_named_and_not_repeated(
     )
     (record,) = owners.stage.records()
     assert record["status"]["message"] == "keda-operator started it again"
-    assert any("keda-operator started it again" in note for note in owners.stage.events("web"))
+    owners.api.wait(
+        lambda: any("keda-operator started it again" in note for note in owners.stage.events("web")),
+        20,
+        "an Event on the owner says so too",
+    )
     assert reaper.value("gpu_tenure_reaper_stops_reverted_total") == 1
     owners.running(1)
     name = owners.api.list(owners.stage.pods)[0]["metadata"]["name"]
