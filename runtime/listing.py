@@ -163,6 +163,12 @@ async def _read_once(
     return version, entries
 
 
+async def read_version(client: KubePort, path: str) -> str:
+    """Returns the version that the API server is at now; raises ApiError or ApiUnreachable."""
+    response = await client.request("GET", path, query={"limit": 1}, timeout=LIST_SECONDS)
+    return response.decode(_Page).metadata.resource_version
+
+
 class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "continue_": "continue"}):
     resource_version: str
     continue_: str | None = None

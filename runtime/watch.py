@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -22,7 +22,7 @@ from runtime.answers import ApiError, ApiUnreachable, api_error
 from runtime.backoff import Backoff
 from runtime.clock import Clock, Sleep
 from runtime.kube import IDLE_STREAM_SECONDS, KubePort, Query
-from runtime.listing import Entry, Key, Listing, Reader, Sieve, read_list
+from runtime.listing import Entry, Key, Listing, Reader, Sieve, read_list, read_version
 
 T = TypeVar("T")
 PAGE_OBJECTS = 500
@@ -147,6 +147,8 @@ class WatchCache(Generic[T]):
         """Lists, then watches, for ever; every failure is followed by a growing, jittered pause."""
         while True:
             try:
+                if self._version is not None:
+                    await self._find_restore()
                 if self._version is None:
                     await self._relist()
                 await self._follow()
@@ -188,6 +190,21 @@ class WatchCache(Generic[T]):
         self._note(None)
         metrics.WATCH_LISTS.labels(self.resource).inc()
         metrics.WATCH_SYNCED.labels(self.resource).set(1)
+
+    async def _find_restore(self) -> None:
+        """Asks for a new list if the API server is at an older version than this cache: its data were put back.
+
+        It would accept a watch from a version that it has not reached yet, and not tell what happens until
+        then. One object is read for the version, past every selector. Raises ApiError or ApiUnreachable.
+        """
+        version = await read_version(self._client, self._reader.path)
+        if not _is_older(version, self._version or ""):
+            return
+        log.warning("data restored", resource=self.resource, seen=self._version, found=version)
+        self._version = None
+        # An object may have the version that it had in the lost data, and be another all the same.
+        for key, entry in self._entries.items():
+            self._entries[key] = replace(entry, version="")
 
     async def _follow(self) -> None:
         """Reads one watch to its end; raises ApiError or ApiUnreachable."""
@@ -260,6 +277,11 @@ class WatchCache(Generic[T]):
             metrics.WATCH_OBJECTS.labels(self.resource).set(len(self._entries))
         for callback in self._callbacks:
             callback(change, old, new)
+
+
+def _is_older(version: str, other: str) -> bool:
+    """Whether a resource version is older than another, if the two can be compared."""
+    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
 
 
 class _Event(msgspec.Struct):

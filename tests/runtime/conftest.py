@@ -70,10 +70,15 @@ async def settle(turns: int = 30) -> None:
 
 
 class FakeApi:
-    """An HTTP server whose answers are scripted by method and path; the last answer of a script repeats."""
+    """An HTTP server whose answers are scripted by method and path; the last answer of a script repeats.
+
+    Lists of one object are asked for their version: they are answered with `version` (none, so never an older
+    one), and are not among the requests.
+    """
 
     def __init__(self) -> None:
         self.url = ""
+        self.version = ""
         self.requests: list[tuple[str, str, dict[str, str], dict[str, str], bytes]] = []
         self._scripts: dict[tuple[str, str, bool], list[Answer]] = {}
         self._release = asyncio.Event()
@@ -94,6 +99,8 @@ class FakeApi:
         """Answers by the script."""
         query = dict(request.query)
         body = await request.read()
+        if query == {"limit": "1"}:
+            return web.json_response({"metadata": {"resourceVersion": self.version}})
         self.requests.append((request.method, request.path, query, dict(request.headers), body))
         script = self._scripts.get((request.method, request.path, query.get("watch") == "true"))
         if not script:

@@ -37,6 +37,7 @@ TROUBLES = st.tuples(
             "end",
             "again",
             "bookmark",
+            "restore",
         ]
     ),
     st.just(""),
@@ -56,6 +57,7 @@ class Model:
         self.history: list[tuple[int, str, dict[str, Any]]] = []
         self.snapshots: dict[int, list[dict[str, Any]]] = {}
         self.compacted = 0
+        self.world = 0
 
     def change(self, kind: str, name: str, size: int) -> None:
         """Changes the collection as clients do."""
@@ -65,7 +67,7 @@ class Model:
             del self.objects[name]
             before = None
         if kind != "delete":
-            uid = before["metadata"]["uid"] if before else f"uid-{self.version}"
+            uid = before["metadata"]["uid"] if before else f"uid-{self.world}-{self.version}"
             self._tell("MODIFIED" if before else "ADDED", obj(name, "", size, uid))
             self.objects[name] = self.history[-1][2]
 
@@ -84,7 +86,22 @@ class Model:
             return ""
         if kind == "compact":
             self.compacted = self.version
+        if kind == "restore":
+            self.put_back()
         return kind
+
+    def put_back(self) -> None:
+        """Forgets the younger half of what happened; what happens next takes its versions again."""
+        self.history = self.history[: len(self.history) // 2]
+        self.version = self.history[-1][0] if self.history else 1
+        self.objects = {}
+        for _, kind, item in self.history:
+            self.objects[item["metadata"]["name"]] = item
+            if kind == "DELETED":
+                del self.objects[item["metadata"]["name"]]
+        self.snapshots = {}
+        self.compacted = min(self.compacted, self.version)
+        self.world += 1
 
     async def request(
         self,
@@ -105,7 +122,7 @@ class Model:
             self.snapshots[version] = list(self.objects.values())
         await asyncio.sleep(0)
         refuse(self.next())
-        if token and version < self.compacted:
+        if token and (version < self.compacted or version not in self.snapshots):
             raise ApiError(410, "Expired")
         items, limit = self.snapshots[version], int(asked["limit"])
         more = f"{version}:{begin + limit}" if begin + limit < len(items) else ""
@@ -163,7 +180,7 @@ def refuse(wrong: str) -> None:
         raise ApiError(410, "Expired")
     if wrong in {"401", "500"}:
         raise ApiError(int(wrong))
-    if wrong in {"cut", "half a line", "HTML", "silence", "garbage"}:
+    if wrong in {"cut", "half a line", "HTML", "silence", "garbage", "restore"}:
         raise ApiUnreachable(wrong)
 
 
@@ -192,9 +209,11 @@ def keep(raw: msgspec.Raw) -> Kept | None:
 class Follower:
     """A consumer that keeps its own copy from what it is told, and takes no contradiction."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: Model) -> None:
         self.kept: dict[str, Kept] = {}
-        self.heard: list[tuple[Change, Kept]] = []
+        self.heard: list[tuple[Change, Kept, int]] = []
+        self._model = model
+        self._worlds: dict[str, int] = {}
 
     def hear(self, change: Change, old: Kept | None, new: Kept | None) -> None:
         """Applies one change."""
@@ -204,11 +223,17 @@ class Follower:
             assert self.kept.pop(old.name) == old
         if new is not None:
             assert new.name not in self.kept
-            assert old is None or (old.uid == new.uid and int(old.version) < int(new.version))
+            assert old is None or self._follows(old, new)
             self.kept[new.name] = new
-        said = (change, new or old)
+            self._worlds[new.name] = self._model.world
+        said = (change, new or old, self._model.world)
         assert said not in self.heard
         self.heard.append(said)  # type: ignore[arg-type]
+
+    def _follows(self, old: Kept, new: Kept) -> bool:
+        """Whether one is a later version of the other; data put back begin again with older versions."""
+        same = self._worlds[old.name] == self._model.world
+        return old.uid == new.uid and (int(old.version) < int(new.version) or not same)
 
 
 @settings(max_examples=150, deadline=None)
@@ -222,7 +247,8 @@ def test_in_the_end_the_cache_is_what_the_server_has(steps: list[Step]) -> None:
 
 async def follow(steps: list[Step]) -> tuple[dict[str, Kept], dict[str, Kept], dict[str, Kept]]:
     """Lets a cache and a consumer follow a model to the end of its steps; gives what all three hold then."""
-    model, time, follower = Model(steps), FakeTime(auto=True), Follower()
+    model, time = Model(steps), FakeTime(auto=True)
+    follower = Follower(model)
     options = WatchOptions(page_size=2, sleep=time.sleep, draw=lambda: 0.0)
     cache: WatchCache[Kept] = WatchCache(model, PODS, keep, clock=time, options=options)
     cache.subscribe(follower.hear)
