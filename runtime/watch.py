@@ -192,7 +192,7 @@ class WatchCache(Generic[T]):
         metrics.WATCH_SYNCED.labels(self.resource).set(1)
 
     async def _find_restore(self) -> None:
-        """Asks for a new list if the API server is at an older version than this cache: its data were put back.
+        """Asks for a new list if the API server is older than this cache: its data were put back.
 
         It would accept a watch from a version that it has not reached yet, and not tell what happens until
         then. One object is read for the version, past every selector. Raises ApiError or ApiUnreachable.

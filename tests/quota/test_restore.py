@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from sandbox.cluster import Sandbox, SandboxOptions
 from sandbox.deadline import wait
 from sandbox.install import install_chart
 from tests.quota.conftest import GPU, QuotaSite, pod
+from tests.restore import EtcdCopy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,35 +28,15 @@ class Restored:
 
     def __init__(self, site: QuotaSite) -> None:
         self.site = site
-        self._etcd = site.sandbox.dir / "etcd"
-        self._copy = site.sandbox.dir / "etcd-copy"
+        self._copy = EtcdCopy(site.sandbox)
 
     def copy(self) -> None:
-        """Takes the copy, while etcd does not run."""
-        self.site.sandbox.stop("etcd")
-        shutil.copytree(self._etcd, self._copy)
-        self.site.sandbox.start_part("etcd")
-        wait(
-            lambda: self.site.sandbox.api().raw("GET", "/readyz").status == 200, 60, "the API server is back"
-        )
+        """Takes the copy."""
+        self._copy.take()
 
     def put_back(self) -> None:
-        """Puts the copy back as administrators do, with the API servers stopped.
-
-        Everybody sleeps meanwhile: who sees the server away for long lists anew, but a watch that is taken up
-        at once at a version that is not there yet is accepted, and says nothing.
-        """
-        sandbox, others = self.site.sandbox, ("quota", *self.site.installation.webhooks)
-        for name in others:
-            sandbox.suspend(name)
-        sandbox.stop("apiserver")
-        sandbox.stop("etcd")
-        shutil.rmtree(self._etcd)
-        shutil.copytree(self._copy, self._etcd)
-        sandbox.start_part("etcd")
-        sandbox.start_part("apiserver")
-        for name in others:
-            sandbox.resume(name)
+        """Puts the copy back while everybody sleeps."""
+        self._copy.put_back(["quota", *self.site.installation.webhooks])
 
     def pods(self, namespace: str) -> set[str]:
         """The names of the pods of a namespace."""
@@ -97,9 +77,9 @@ class Restored:
 
 
 @pytest.fixture
-def restored() -> Iterator[Restored]:
+def restored(kubernetes: str) -> Iterator[Restored]:
     """Two replicas of the webhook and a keeper, under `enforce`."""
-    options = SandboxOptions(prometheus=False, alertmanager=False, exporter=False)
+    options = SandboxOptions(prometheus=False, alertmanager=False, exporter=False, kubernetes=kubernetes)
     with Sandbox.start(options) as sandbox:
         values = {"profile": "enforce", "quota": {"enabled": True, "settle": "3s"}}
         installation = install_chart(sandbox, values)

@@ -86,6 +86,20 @@ async def test_a_list_that_expires_between_pages_begins_again(
     assert [query.get("continue") for query in fake_api.seen("GET", PODS)] == [None, "m", None]
 
 
+async def test_data_put_back_are_listed_anew_and_told_whatever_their_versions(
+    fake_api: Any, cache: WatchCache[Thing], told: list[Any], start: Start, eventually: Eventually
+) -> None:
+    """An object of the same version may be another one than the lost one; a lost one is told as deleted."""
+    fake_api.version = "5"
+    before = page("8", obj("same", "5", 1), obj("lost", "8", 2))
+    fake_api.on("GET", PODS, fake_api.json(before), fake_api.json(page("5", obj("same", "5", 3))))
+    fake_api.on("GET", PODS, fake_api.stream(), fake_api.hang(), watch=True)
+    start(cache.run())
+    await eventually(lambda: len(fake_api.seen("GET", PODS, watch=True)) > 1)
+    assert told == [("ADDED", None, 1), ("ADDED", None, 2), ("DELETED", 2, None), ("MODIFIED", 1, 3)]
+    assert [query["resourceVersion"] for query in fake_api.seen("GET", PODS, watch=True)][:2] == ["8", "5"]
+
+
 async def test_a_list_that_always_expires_is_an_error(fake_api: Any, cache: WatchCache[Thing]) -> None:
     """It is not tried for ever."""
     fake_api.on("GET", PODS, fake_api.json({"code": 410, "reason": "Expired"}, 410))
