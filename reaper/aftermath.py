@@ -1,9 +1,9 @@
 """Sees what came after an action: ended pods, owners that return, owners that compute again; pure.
 
-An action is *regretted* if the owner used devices again within an hour of it. The owner's later pods are
-those of the same root owner; for a pod without an owner, those of its namespace with its name or its
-requester. They use devices if an activity signal reached the threshold of their terms after their containers
-began.
+An action is *regretted* if the owner used devices again within an hour of it; that a stop is undone by then
+is how its owner comes back, not a reason to look away. The owner's later pods are those of the same root
+owner; for a pod without an owner, those of its namespace with its name or its requester. They use devices if
+an activity signal reached the threshold of their terms after their containers began.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ CREDIT = timedelta(hours=24)
 UNDONE = frozenset({Phase.REVERTED, Phase.RESUMED})
 """Stops that did their work for a while."""
 
+DONE = frozenset({Phase.ACCEPTED}) | UNDONE
+"""What took devices."""
+
 SLACK = timedelta(minutes=2)
 """The time of an activity is known to a minute or so: samples of a namesake must not count."""
 
@@ -49,11 +52,11 @@ def sequels(
     endings: Endings,
     now: datetime,
 ) -> tuple[Sequel, ...]:
-    """Gives what is new about accepted actions, one for each record."""
+    """Gives what is new about actions that were done, undone meanwhile or not, one for each record."""
     present = {one.pod.uid for one in subjects}
     found = []
     for record in records:
-        if record.phase is not Phase.ACCEPTED:
+        if record.phase not in DONE:
             continue
         status: dict[str, Any] = {}
         if record.ended_at is None and record.pod_uid not in present:
@@ -88,7 +91,7 @@ def reclaimed_seconds(records: Collection[Record], since: datetime, now: datetim
             (reclaimed_until(record, now) - max(record.acted_at, since)).total_seconds(),
         )
         for record in records
-        if record.phase is Phase.ACCEPTED or record.phase in UNDONE
+        if record.phase in DONE
     )
 
 

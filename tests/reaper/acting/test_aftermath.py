@@ -11,6 +11,7 @@ from msgspec import structs
 
 from policy.durations import format_time
 from policy.objects import Pod
+from policy.selection import PolicySet
 from policy.verdicts import VerdictKind
 from reaper import metrics
 from reaper.aftermath import Sequel, reclaimed_seconds, sequels
@@ -21,8 +22,10 @@ from reaper.pods import GpuPod, gpu_pod
 from reaper.records import Phase, Record
 from reaper.signals import Device, Reading, Signals
 from reaper.sources import Metric, Role, Sharing
+from reaper.stop_api import Standing
 from reaper.subjects import Subject
 from tests.reaper.acting.made import AFTER, MINUTE, NOON, TERMS, minutes, pod_of, record_of_pod
+from tests.reaper.acting.test_stopping import STOP_LABELS, STOPPING
 from tests.reaper.acting.worlds import FakeWorld
 
 RUN = Root("batch/v1", "Job", "team-a", "train", "uid-train")
@@ -107,17 +110,52 @@ ACTIVITY = [
 ]
 
 
+@pytest.mark.parametrize("phase", [Phase.ACCEPTED, Phase.RESUMED, Phase.REVERTED])
 @pytest.mark.parametrize(("above", "regretted"), ACTIVITY)
 def test_an_action_is_regretted_if_devices_are_used_again_within_an_hour(
-    above: datetime | None, regretted: bool
+    above: datetime | None, regretted: bool, phase: Phase
 ) -> None:
-    """By an activity signal at the threshold, after the new containers began."""
-    known = structs.replace(record(), ended_at=NOON, returned_at=NOON + MINUTE)
+    """By an activity signal at the threshold, after the new containers began; undone stops count too."""
+    known = structs.replace(record(), phase=phase, ended_at=NOON, returned_at=NOON + MINUTE)
     found = sequels([known], [heir("a")], seen_at("a", above), Endings(), NOON + minutes(59))
     assert [one.regretted for one in found] == ([True] if regretted else [])
     assert only(found) == ({"activeAgainAt": format_time(above)} if regretted and above else {})
     again = structs.replace(known, active_again_at=NOON + minutes(30))
     assert sequels([again], [heir("a")], seen_at("a", above), Endings(), NOON + minutes(59)) == ()
+
+
+@pytest.mark.parametrize("phase", [Phase.PLANNED, Phase.BLOCKED, Phase.REFUSED, Phase.GONE])
+def test_what_took_nothing_has_no_sequel(phase: Phase) -> None:
+    """Its pod may end and its owner compute all the same."""
+    later = NOON + minutes(30)
+    kept = structs.replace(record(), phase=phase)
+    assert sequels([kept], [heir("a")], seen_at("a", later), Endings(), later) == ()
+
+
+@pytest.mark.parametrize(
+    ("by", "phase"), [("gpu-tenure-resume", Phase.RESUMED), ("keda-operator", Phase.REVERTED)]
+)
+async def test_a_stop_is_regretted_though_it_was_undone_before(by: str, phase: Phase) -> None:
+    """Records say so from the cycle in which pods are back, minutes before these are seen to compute."""
+    world = FakeWorld()
+    world.policies = PolicySet.of([STOPPING])
+    world.owners.chosen |= {"web-1": DEPLOYMENT, "web-2": DEPLOYMENT}
+    world.add("web-1", labels=STOP_LABELS)
+    await world.run(33)
+    assert world.stops.stopped == ["web"]
+    world.pods.clear()
+    before = value(metrics.REGRETTED)
+    started = world.clock.time
+    world.stops.standing = Standing(exists=True, by=by)
+    world.add("web-2", VerdictKind.ACTIVE, labels=STOP_LABELS, created=started)
+    await world.run(5)
+    (kept,) = world.records.kept.values()
+    assert (kept.phase, kept.returned_at, kept.active_again_at) == (phase, started, None)
+    world.windows = seen_at("web-2", started + 4 * MINUTE).windows
+    await world.run(3)
+    (kept,) = world.records.kept.values()
+    assert (kept.phase, kept.active_again_at) == (phase, started + 4 * MINUTE)
+    assert value(metrics.REGRETTED) - before == 1
 
 
 def ended_pod() -> GpuPod:

@@ -23,6 +23,7 @@ from reaper.pods import GpuPod
 from reaper.ports import Ports
 from reaper.report import Reporter
 from reaper.settings import ReaperSettings
+from reaper.signals import Signals
 from tests.reaper.acting.keepers import FakeEvents, FakeOnce, FakeRecords
 from tests.reaper.acting.made import AFTER, MINUTE, NOON, POLICY, pod_of, verdict_of
 from tests.reaper.acting.surroundings import FakeActor, FakeLateDeadlines, FakeOwners, FakeStops
@@ -64,6 +65,7 @@ class FakeWorld:
         self.statuses: list[tuple[str, dict[str, Any]]] = []
         self.observed = 0
         self.observed_before = 0
+        self.windows: Mapping[int, Signals] = {}
         self.owners = FakeOwners()
         self.records = FakeRecords()
         self.actor = FakeActor(self)
@@ -170,9 +172,8 @@ class FakeWorld:
         self.observed += 1
         if self.observed == self.observed_before + 2:
             self.before_look()
-        return Observation(
-            at, self.incomplete is None, self.incomplete, ("no answer",) if self.incomplete else ()
-        )
+        problems = ("no answer",) if self.incomplete else ()
+        return Observation(at, self.incomplete is None, self.incomplete, problems, windows=self.windows)
 
     def _judge(self, pod: GpuPod, terms: Terms, observation: Observation, now: datetime) -> Verdict:
         assert terms.after.seconds == AFTER
