@@ -20,7 +20,7 @@ from reaper.holdings import devices
 from reaper.observation import Observation
 from reaper.reclaim import requester_of
 from reaper.records import Phase, Record
-from reaper.sources import Role
+from reaper.sources import Role, Source
 from reaper.subjects import Subject
 
 REGRET = timedelta(hours=1)
@@ -51,8 +51,12 @@ def sequels(
     observation: Observation | None,
     endings: Endings,
     now: datetime,
+    sources: tuple[Source, ...],
 ) -> tuple[Sequel, ...]:
-    """Gives what is new about actions that were done, undone meanwhile or not, one for each record."""
+    """Gives what is new about actions that were done, undone meanwhile or not, one for each record.
+
+    `sources` are the exporters that are known, those of the settings included.
+    """
     present = {one.pod.uid for one in subjects}
     found = []
     for record in records:
@@ -67,7 +71,7 @@ def sequels(
         heirs = list(_heirs(record, subjects, now))
         if heirs and record.returned_at is None:
             status["returnedAt"] = format_time(min(heir.pod.created for heir in heirs))
-        active = _active_again(record, heirs, observation)
+        active = _active_again(record, heirs, observation, sources)
         if active is not None:
             status["activeAgainAt"] = format_time(active)
         if status:
@@ -114,21 +118,24 @@ def _heirs(record: Record, subjects: Collection[Subject], now: datetime) -> Iter
 
 
 def _active_again(
-    record: Record, heirs: Collection[Subject], observation: Observation | None
+    record: Record,
+    heirs: Collection[Subject],
+    observation: Observation | None,
+    sources: tuple[Source, ...],
 ) -> datetime | None:
     """When an heir was last seen to use a device within the hour; None if it was not, or if that is known."""
     if record.active_again_at is not None or observation is None:
         return None
-    times = [time for heir in heirs for time in _activity(heir, observation)]
+    times = [time for heir in heirs for time in _activity(heir, observation, sources)]
     return min((time for time in times if time - record.acted_at <= REGRET), default=None)
 
 
-def _activity(heir: Subject, observation: Observation) -> Iterator[datetime]:
+def _activity(heir: Subject, observation: Observation, sources: tuple[Source, ...]) -> Iterator[datetime]:
     started, terms = heir.pod.containers_started, heir.terms
     signals = observation.covering(terms.after.seconds) if terms is not None else None
     if started is None or terms is None or signals is None:
         return
-    for device in devices(heir.pod, signals):
+    for device in devices(heir.pod, signals, sources):
         for reading in device.of(Role.ACTIVITY):
             above = reading.above.get(terms.utilization)
             if above is not None and above > started + SLACK:

@@ -80,7 +80,7 @@ class Cycle:
             apart_seconds=settings.cycle / 2,
         )
         self._marker = Marker(ports, memory, reporter, settings.contact)
-        self._lookback = Lookback(ports)
+        self._lookback = Lookback(ports, settings.judging().sources)
         recheck = Recheck(ports, memory, self._rules)
         recorder = Recorder(
             ports, memory, reporter, self._limits, settings.contact, settings.logs_url_template

@@ -12,6 +12,7 @@ from reaper.aftermath import reclaimed_seconds, sequels
 from reaper.observation import Observation
 from reaper.ports import Ports
 from reaper.records import Record
+from reaper.sources import Source
 from reaper.subjects import Subject
 from runtime.kube import ApiError, ApiUnreachable
 
@@ -22,8 +23,9 @@ SEQUELS_PER_CYCLE = 50
 class Lookback:
     """Looks back for one process."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, sources: tuple[Source, ...]) -> None:
         self._ports = ports
+        self._sources = sources
         self._credited_at: datetime | None = None
 
     async def run(
@@ -36,7 +38,7 @@ class Lookback:
         """Looks once; what cannot be written is tried again with the next cycle."""
         metrics.RECLAIMED_SECONDS.inc(reclaimed_seconds(records, self._credited_at or now, now))
         self._credited_at = now
-        found = sequels(records, subjects, observation, self._ports.endings, now)
+        found = sequels(records, subjects, observation, self._ports.endings, now, self._sources)
         for sequel in found[:SEQUELS_PER_CYCLE]:
             if not self._ports.leading():
                 return

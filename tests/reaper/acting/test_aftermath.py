@@ -16,6 +16,7 @@ from policy.verdicts import VerdictKind
 from reaper import metrics
 from reaper.aftermath import Sequel, reclaimed_seconds, sequels
 from reaper.endings import Ended, Endings, as_status, endings_of
+from reaper.exporters import SOURCES
 from reaper.observation import Observation
 from reaper.owners import Root
 from reaper.pods import GpuPod, gpu_pod
@@ -27,6 +28,7 @@ from reaper.subjects import Subject
 from tests.reaper.acting.made import AFTER, MINUTE, NOON, TERMS, minutes, pod_of, record_of_pod
 from tests.reaper.acting.test_stopping import STOP_LABELS, STOPPING
 from tests.reaper.acting.worlds import FakeWorld
+from tests.reaper.judging.test_source_rows import LAB
 
 RUN = Root("batch/v1", "Job", "team-a", "train", "uid-train")
 DEPLOYMENT = Root("apps/v1", "Deployment", "team-a", "web", "uid-web")
@@ -45,9 +47,9 @@ def heir(name: str, root: Root | None = None, ago: timedelta = -MINUTE, **more: 
     return Subject(pod=pod, root=root or Root("v1", "Pod", "team-a", name, pod.uid), terms=TERMS)
 
 
-def seen_at(name: str, above: datetime | None) -> Observation:
+def seen_at(name: str, above: datetime | None, source: str = "dcgm") -> Observation:
     """Gives an observation in which the device of a pod was last busy at a time."""
-    reading = Reading(UTILIZATION, "dcgm", above={TERMS.utilization: above})
+    reading = Reading(UTILIZATION, source, above={TERMS.utilization: above})
     device = Device("GPU-1", "", "main", Sharing.DEVICE, readings=(reading,))
     signals = Signals(AFTER, {("team-a", name): (device,)})
     return Observation(NOON, True, windows={AFTER: signals})
@@ -64,7 +66,7 @@ def look(
 ) -> dict[str, Any]:
     """Looks back at one record whose pod is gone for long."""
     known = structs.replace(kept, ended_at=NOON)
-    return only(sequels([known], subjects, observation, Endings(), at))
+    return only(sequels([known], subjects, observation, Endings(), at, SOURCES))
 
 
 RETURNS = [
@@ -117,11 +119,27 @@ def test_an_action_is_regretted_if_devices_are_used_again_within_an_hour(
 ) -> None:
     """By an activity signal at the threshold, after the new containers began; undone stops count too."""
     known = structs.replace(record(), phase=phase, ended_at=NOON, returned_at=NOON + MINUTE)
-    found = sequels([known], [heir("a")], seen_at("a", above), Endings(), NOON + minutes(59))
+    found = sequels([known], [heir("a")], seen_at("a", above), Endings(), NOON + minutes(59), SOURCES)
     assert [one.regretted for one in found] == ([True] if regretted else [])
     assert only(found) == ({"activeAgainAt": format_time(above)} if regretted and above else {})
     again = structs.replace(known, active_again_at=NOON + minutes(30))
-    assert sequels([again], [heir("a")], seen_at("a", above), Endings(), NOON + minutes(59)) == ()
+    assert sequels([again], [heir("a")], seen_at("a", above), Endings(), NOON + minutes(59), SOURCES) == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "noted"), [([LAB], NOON + minutes(30)), ([], None)], ids=["described", "unknown"]
+)
+async def test_sources_of_the_settings_tell_of_regret(
+    rows: list[dict[str, Any]], noted: datetime | None
+) -> None:
+    """As they tell of idleness; one that nobody described tells nothing."""
+    world = FakeWorld(sources=rows)
+    kept = structs.replace(record(), ended_at=NOON, returned_at=NOON + MINUTE)
+    world.records.kept[kept.name] = kept
+    world.add("a", VerdictKind.ACTIVE, created=NOON + MINUTE, uid="uid-a-new")
+    world.windows = seen_at("a", NOON + minutes(30), source="lab").windows
+    await world.run(1, after=minutes(40))
+    assert [one.active_again_at for one in world.records.kept.values()] == [noted]
 
 
 @pytest.mark.parametrize("phase", [Phase.PLANNED, Phase.BLOCKED, Phase.REFUSED, Phase.GONE])
@@ -129,7 +147,7 @@ def test_what_took_nothing_has_no_sequel(phase: Phase) -> None:
     """Its pod may end and its owner compute all the same."""
     later = NOON + minutes(30)
     kept = structs.replace(record(), phase=phase)
-    assert sequels([kept], [heir("a")], seen_at("a", later), Endings(), later) == ()
+    assert sequels([kept], [heir("a")], seen_at("a", later), Endings(), later, SOURCES) == ()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +197,7 @@ def test_exit_codes_are_kept_until_the_pod_is_gone() -> None:
     endings = Endings()
     endings.note(ended_pod())
     gone = structs.replace(record(), pod_uid="uid-team-a-a")
-    assert only(sequels([gone], [], None, endings, NOON + MINUTE)) == {
+    assert only(sequels([gone], [], None, endings, NOON + MINUTE, SOURCES)) == {
         "endedAt": "2025-03-01T12:01:00Z",
         "containers": [
             {"name": "main", "exitCode": 143, "reason": "Error", "finishedAt": "2025-03-01T12:00:20Z"},
@@ -188,7 +206,7 @@ def test_exit_codes_are_kept_until_the_pod_is_gone() -> None:
     }
     there = heir("a")
     still = structs.replace(gone, pod_uid=there.pod.uid, decided_at=NOON + MINUTE)
-    assert sequels([still], [there], None, endings, NOON + 2 * MINUTE) == ()
+    assert sequels([still], [there], None, endings, NOON + 2 * MINUTE, SOURCES) == ()
 
 
 def test_endings_are_bounded() -> None:
