@@ -1,6 +1,7 @@
 """Takes Alertmanager's webhook over HTTP; must not know what a hint leads to.
 
-What Alertmanager should send again is answered 503, what it never should 4xx: it tries again on 5xx only.
+What Alertmanager should send again is answered 503, what it never should 4xx: it tries again on 5xx only, by
+the same connection for as long as that is open.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def _count(looked: int, unknown: int, unreadable: int) -> None:
 def _answer(status: int, sentence: str) -> web.Response:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     response = web.Response(status=status, text=f"{sentence}\n", headers=headers)
-    if status in {401, 408, 413}:
-        # What was not read must not be taken for the next request.
+    if status in {401, 408, 413, 503}:
+        # What was not read must not be taken for the next request; and this connection would bring what is sent
+        # again to this replica each time, never to the one that leads.
         response.force_close()
     return response

@@ -97,6 +97,22 @@ async def test_a_follower_asks_to_send_it_again(gate: Gate) -> None:
     assert await gate.post(message(DCGM)) == (503, "another replica leads\n")
 
 
+async def test_what_is_to_be_sent_again_comes_by_another_connection(gate: Gate) -> None:
+    """A Service chooses once for each connection: one that is kept leads to a follower again and again."""
+
+    async def answered(session: aiohttp.ClientSession) -> tuple[int, str | None]:
+        headers = {"Authorization": "Bearer secret"}
+        async with session.post(gate.url, data=message(DCGM), headers=headers) as answer:
+            return answer.status, answer.headers.get("Connection")
+
+    async with aiohttp.ClientSession() as session:
+        assert await answered(session) == (200, None)
+        gate.busy = "another replica leads"
+        assert await answered(session) == (503, "close")
+        gate.token_file.unlink()
+        assert await answered(session) == (503, "close")
+
+
 async def test_what_is_no_message_is_refused_for_good(gate: Gate) -> None:
     """400, with the reason."""
     status, text = await gate.post(b"{}")

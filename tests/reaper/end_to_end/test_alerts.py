@@ -14,6 +14,7 @@ import yaml
 
 from reaper.alertmanager import AlertmanagerOptions, Courier
 from reaper.alerts import AlertName, alert_of
+from sandbox.balancer import Backend, Balancer
 from sandbox.deadline import utc_now
 from sandbox.history import write_history
 from sandbox.install import Installation
@@ -187,6 +188,11 @@ class Hints:
 
     def connect(self, url: str) -> None:
         """Has Prometheus evaluate the rules, and Alertmanager route them by the example's route."""
+        self.route(url)
+        self.sandbox.configure_prometheus(rule_files=[self.rules()])
+
+    def route(self, url: str) -> None:
+        """Has Alertmanager route hints to the reaper by the example's route."""
         config = yaml.safe_load((EXAMPLES / "alertmanager.yml").read_text())
         route = config["route"]["routes"][0] | {"group_wait": "200ms", "group_interval": "1s"}
         (receiver,) = (one for one in config["receivers"] if one["name"] == route["receiver"])
@@ -197,7 +203,17 @@ class Hints:
         text = yaml.safe_dump({"route": routes, "receivers": [{"name": "nobody"}, receiver]})
         (self.sandbox.dir / "alertmanager.yml").write_text(text)
         requests.post(f"{self.sandbox.alertmanager_url}/-/reload", timeout=30).raise_for_status()
-        self.sandbox.configure_prometheus(rule_files=[self.rules()])
+
+    def fire(self, **labels: str) -> None:
+        """Posts an alert to Alertmanager, as Prometheus does."""
+        url = f"{self.sandbox.alertmanager_url}/api/v2/alerts"
+        requests.post(url, json=[{"labels": labels}], timeout=5).raise_for_status()
+
+    def failed(self) -> float:
+        """Gives how often Alertmanager was refused."""
+        text = requests.get(f"{self.sandbox.alertmanager_url}/metrics", timeout=5).text
+        name = 'alertmanager_notification_requests_failed_total{integration="webhook"'
+        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
 
     def disconnect(self) -> None:
         """Puts Prometheus and Alertmanager back."""
@@ -241,6 +257,30 @@ def test_a_rule_leads_to_an_eviction(stage: Any, start_reaper: Callable[..., Any
 def _alert(namespace: str, pod: str) -> dict[str, Any]:
     labels = {"alertname": "LowGPUUsagePodDetected", "podnamespace": namespace, "podname": pod}
     return {"status": "firing", "labels": labels}
+
+
+def test_a_hint_that_meets_a_follower_comes_to_the_leader(
+    start_reaper: Callable[..., Any], hints: Hints
+) -> None:
+    """Alertmanager sends it again within seconds, by a connection for which the Service chooses anew."""
+
+    def counted(reaper: Any) -> float:
+        return float(reaper.value("gpu_tenure_reaper_hints_total", result="unknown"))
+
+    api = hints.sandbox.api()
+    leader = start_reaper(hints.argument, "--identity=hinted-leader", name="leader")
+    leader.wait_first_cycle()
+    follower = start_reaper(hints.argument, "--identity=hinted-follower", name="follower")
+    behind = [Backend(LOOPBACK, int(one.url.rpartition(":")[2])) for one in (follower, leader)]
+    with Balancer() as service:
+        service.set_backends(behind[:1])
+        hints.route(service.url(scheme="http"))
+        before = hints.failed()
+        hints.fire(alertname="LowGPUUsagePodDetected", podnamespace="none", podname="nobody")
+        api.wait(lambda: hints.failed() > before, 20, "the follower has refused it")
+        service.set_backends(behind)
+        api.wait(lambda: counted(leader) == 1, 20, "the leader has it")
+        assert counted(follower) == 0
 
 
 def test_an_alertmanager_that_hangs_keeps_nothing_waiting(
