@@ -96,7 +96,7 @@ def _answer(status: int, sentence: str) -> web.Response:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     response = web.Response(status=status, text=f"{sentence}\n", headers=headers)
     if status in {401, 408, 413, 503}:
-        # What was not read must not be taken for the next request; and this connection would bring what is sent
-        # again to this replica each time, never to the one that leads.
+        # What was not read must not be taken for the next request; and on this connection, what is sent again
+        # would come to this replica each time, never to the one that leads.
         response.force_close()
     return response
