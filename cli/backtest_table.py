@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cli.counting import counted
 from cli.printing import new_table, plain
 from policy.durations import format_time
 from policy.verdicts import REASONS, Reason
@@ -48,7 +49,7 @@ def _row(name: Text, tally: Tally) -> list[RenderableType]:
         f"{tally.unknown_share:.1%}",
         str(tally.warned),
         f"{tally.active_after_warning} ({tally.active_share:.0%})",
-        f"{tally.taken} ({tally.taken_devices} GPUs)",
+        f"{tally.taken} ({counted(tally.taken_devices, 'GPU')})",
         f"{tally.regretted} ({tally.regret_share:.1%})",
         f"{tally.reclaimed_seconds / HOUR:.1f} h",
     ]
@@ -58,8 +59,9 @@ def _head(play: Play, result: Result) -> Text:
     which = "the proposed policies" if play.proposed else "the present policies"
     span = f"{play.since:%Y-%m-%d %H:%MZ} to {play.until:%Y-%m-%d %H:%MZ}"
     each = round(result.queries / result.moments) if result.moments else 0
-    asked = f"{result.moments} moments, {each} queries each"
-    return Text(f"What {which} would have done from {span}; {asked}, {len(result.pods)} pods")
+    asked = f"{counted(result.moments, 'moment')}, {counted(each, 'query', 'queries')} each"
+    pods = counted(len(result.pods), "pod")
+    return Text(f"What {which} would have done from {span}; {asked}, {pods}")
 
 
 def _unknown(tally: Tally) -> list[RenderableType]:
@@ -83,16 +85,14 @@ def _advice(tally: Tally) -> Text:
 def _notes(play: Play, result: Result) -> list[Text]:
     notes = []
     if result.held:
-        notes.append(
-            f"at {result.held} moments Prometheus had no full answer ({result.problem}): nothing was done"
-        )
+        held = counted(result.held, "moment")
+        notes.append(f"at {held} Prometheus had no full answer ({result.problem}): nothing was done")
     if result.braked:
-        notes.append(f"at {result.braked} moments the brake held everything")
+        notes.append(f"at {counted(result.braked, 'moment')} the brake held everything")
     if result.assumed:
         otherwise = play.census.otherwise.value
-        notes.append(
-            f"of {len(result.assumed)} pods the class is not known and taken for {otherwise} (--class)"
-        )
+        pods = counted(len(result.assumed), "pod")
+        notes.append(f"of {pods} the class is not known and taken for {otherwise} (--class)")
     for name, broken in play.policies.invalid.items():
         notes.append(f"policy {name} is invalid: {broken.errors[0]}")
     return [plain(note, "dim") for note in notes]

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cli.counting import counted
 from cli.printing import new_table, plain
 from cli.verdict_table import age
 from reaper.reclaims import Reclaim
@@ -96,8 +97,8 @@ def _notes(found: Sequence[Reclaim], now: datetime) -> list[RenderableType]:
     again = sum(one.record.active_again_at is not None for one in taken)
     hours = sum(one.reclaimed_hours(now) for one in taken)
     devices = sum(one.record.devices for one in taken)
-    pods = "pod" if len(taken) == 1 else "pods"
-    total = Text(f"{devices} GPUs of {len(taken)} {pods} taken back, {hours:.1f} GPU-hours reclaimed", "bold")
+    what = f"{counted(devices, 'GPU')} of {counted(len(taken), 'pod')} taken back"
+    total = Text(f"{what}, {hours:.1f} GPU-hours reclaimed", "bold")
     if again:
         total.append(f"; {again} used again within an hour", "yellow")
     grid = Table.grid(padding=(0, 2))

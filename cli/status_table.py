@@ -8,6 +8,7 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from cli.counting import counted
 from cli.printing import new_table, plain
 from cli.status_input import Status
 from cli.verdict_table import IDENTIFIER, NOTHING, STYLES, Column, age
@@ -100,8 +101,7 @@ def _total(rows: Sequence[Row], *, exempt: bool) -> Text:
     if not rows:
         return Text("No pod is exempt." if exempt else "No GPU pods.")
     held = sum(row.subject.devices for row in rows)
-    gpus, pods = "GPU" if held == 1 else "GPUs", "pod" if len(rows) == 1 else "pods"
-    text = Text(f"{held} {gpus} in {len(rows)} {pods}:", "bold")
+    text = Text(f"{counted(held, 'GPU')} in {counted(len(rows), 'pod')}:", "bold")
     for kind in (VerdictKind.IDLE, VerdictKind.ACTIVE, VerdictKind.UNKNOWN, VerdictKind.SKIPPED):
         devices = sum(row.subject.devices for row in rows if row.kind is kind)
         if devices:

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from cli.counting import counted
 from cli.printing import new_table, plain
 from policy.verdicts import REASONS, Reason, VerdictKind
 from reaper.advice import advise
@@ -124,15 +125,11 @@ def _row(one: Judged, now: datetime, *, wide: bool) -> dict[str, RenderableType]
     }
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _totals(judged: Sequence[Judged]) -> RenderableType:
     looked_at = [one for one in judged if one.verdict.kind is not VerdictKind.SKIPPED]
     held = sum(map(_devices, looked_at))
     seen = sum(one.verdict.evidence.devices_seen for one in judged)
-    held_by = f"{_count(held, 'device')} in {_count(len(looked_at), 'pod')}"
+    held_by = f"{counted(held, 'device')} in {counted(len(looked_at), 'pod')}"
     text = Text.assemble((held_by, "bold"), f", {seen} seen in Prometheus:  ")
     for kind in (VerdictKind.ACTIVE, VerdictKind.IDLE, VerdictKind.UNKNOWN, VerdictKind.SKIPPED):
         of_kind = [one for one in judged if one.verdict.kind is kind]

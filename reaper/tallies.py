@@ -130,16 +130,22 @@ def recommend(tally: Tally) -> Recommendation:
     why = []
     if tally.regret_share >= REGRET_SHARE:
         share = f"({tally.regret_share:.1%}, not below {REGRET_SHARE:.0%})"
-        why.append(f"{tally.regretted} of {tally.taken} pods taken were used again within an hour {share}")
+        were = "was" if tally.regretted == 1 else "were"
+        taken = f"{tally.regretted} of {_pods(tally.taken)} taken {were}"
+        why.append(f"{taken} used again within an hour {share}")
     if tally.active_share >= ACTIVE_SHARE:
         share = f"({tally.active_share:.0%}, not below {ACTIVE_SHARE:.0%})"
-        why.append(f"{tally.active_after_warning} of {tally.warned} pods warned became active {share}")
+        why.append(f"{tally.active_after_warning} of {_pods(tally.warned)} warned became active {share}")
     if why:
         return Recommendation(Advice.WARN, (*why, "a longer `after` warns and takes fewer"))
     if tally.warned < FEW:
         return Recommendation(Advice.WARN, (_few(tally.warned),))
     shares = f"{tally.unknown_share:.1%} of the GPUs Unknown, {tally.regret_share:.1%} regret"
     return Recommendation(Advice.ENFORCE, (f"{shares}, {tally.active_share:.0%} active after a warning",))
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def _few(warned: int) -> str:
@@ -149,8 +155,7 @@ def _few(warned: int) -> str:
             "no pod would have been warned, so that nothing is known of regret; look at a longer time, or at"
             " policies with a shorter `after`"
         )
-    pods = "1 pod" if warned == 1 else f"{warned} pods"
-    return f"{pods} would have been warned, and it takes {FEW} to tell; look at a longer time"
+    return f"{_pods(warned)} would have been warned, and it takes {FEW} to tell; look at a longer time"
 
 
 def document(tally: Tally) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Final
 
 from certs.bundle import decoded, read_certificates
+from cli.counting import counted
 from cli.doctor.admission_objects import Configuration, Webhook
 from cli.doctor.facts import Canary, Facts
 from cli.doctor.findings import Finding, Level, fine, some
@@ -150,7 +151,8 @@ def _endpoints(facts: Facts) -> Iterator[Finding]:
         return
     ready = sum(one.ready for one in facts.endpoints.value)
     if ready:
-        yield fine("admission.endpoints", f"{ready} replicas of the webhook take requests")
+        take = "takes" if ready == 1 else "take"
+        yield fine("admission.endpoints", f"{counted(ready, 'replica')} of the webhook {take} requests")
     else:
         what = "no replica of the webhook takes requests"
         yield Finding("admission.endpoints", Level.ERROR, what, BARE, REACH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from cli.counting import counted
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, Level, fine, some
 from cli.doctor.objects import Node
@@ -123,4 +124,6 @@ def _quotas(facts: Facts) -> Iterator[Finding]:
             some(over),
         )
     if stored and not (broken or behind or over):
-        yield fine("cluster.quotas", f"{len(stored)} GPUQuotas are counted, none is exceeded")
+        are = "is" if len(stored) == 1 else "are"
+        what = f"{counted(len(stored), 'GPUQuota')} {are} counted, none is exceeded"
+        yield fine("cluster.quotas", what)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from cli.counting import counted
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, Level, fine, some
 from cli.doctor.objects import VERSION_LABEL, Component, Definition, Lease
@@ -124,7 +125,7 @@ def _cron_job(check: str, found: Component) -> Iterator[Finding]:
 
 def _deployment(check: str, name: str, found: Component) -> Iterator[Finding]:
     wanted, ready = found.spec.replicas, found.status.ready_replicas
-    told = f"{ready} of {wanted} replicas of {found.name} are ready"
+    told = f"{ready} of {counted(wanted, 'replica')} of {found.name} {'is' if ready == 1 else 'are'} ready"
     kubectl = f"kubectl -n {found.metadata.namespace}"
     logs = f"{kubectl} describe deployment {found.name}, and {kubectl} logs deployment/{found.name}"
     if ready == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from cli.counting import counted
 from cli.doctor.facts import Facts, MetricFacts
 from cli.doctor.findings import Finding, Level, fine, some
 from cli.doctor.presence import is_absent
@@ -98,7 +99,7 @@ def _families(facts: Facts) -> Iterator[Finding]:
         if names:
             proving = any(one.principal and one.name in present for one in source.metrics)
             schemes = ", ".join(_schemes(source, facts.metrics)) or "devices alone"
-            what = f"{source.name}: {len(names)} metrics, workloads in {schemes}"
+            what = f"{source.name}: {counted(len(names), 'metric')}, workloads in {schemes}"
             if proving or not any(one.principal for one in source.metrics):
                 yield Finding("prometheus.exporters", Level.OK, what, objects=some(names))
             else:
@@ -154,8 +155,7 @@ def _unseen(metrics: MetricFacts) -> Iterator[Finding]:
 
 def _count(pods: list[Judged]) -> str:
     devices = sum(one.pod.devices.devices for one in pods)
-    gpus = "1 GPU" if devices == 1 else f"{devices} GPUs"
-    return f"{gpus} of {len(pods)} {'pod' if len(pods) == 1 else 'pods'}"
+    return f"{counted(devices, 'GPU')} of {counted(len(pods), 'pod')}"
 
 
 def _name(one: Judged) -> str:
