@@ -18,7 +18,9 @@ from policy.durations import format_time
 from policy.keys import Annotation
 from policy.terms import Action
 from reaper import messages
+from reaper.fates import Fate
 from reaper.marks import Mark
+from reaper.outlook import Ceiling
 from reaper.owners import Root
 from reaper.pods import GpuPod
 from reaper.subjects import Subject
@@ -117,9 +119,12 @@ def about(pod: GpuPod, root: Root, policy: str) -> dict[str, str]:
     }
 
 
-def idle_warning(subject: Subject, mark: Mark | None, contact: str, now: datetime) -> Alert | None:
+def idle_warning(
+    subject: Subject, mark: Mark | None, ceiling: Ceiling, fate: Fate | None, contact: str, now: datetime
+) -> Alert | None:
     """Gives the alert of a warned pod; None if it is not warned, or its user asked to keep it for now.
 
+    `ceiling` is the most that may be done to its group, `fate` what an eviction does to its Job.
     At half of the grace one alert ends and the next begins, so that people hear of it twice.
     """
     if mark is None or not mark.warned or not subject.holds_devices or subject.terms is None:
@@ -129,7 +134,8 @@ def idle_warning(subject: Subject, mark: Mark | None, contact: str, now: datetim
     kept = subject.snooze.until is not None and subject.snooze.until > now
     if kept and stage is Stage.WARNED:
         return None
-    action = Action.WARN if mark.reclaim_at is None else max(subject.ceiling, Action.WARN, key=_strength)
+    action = _announced(subject, mark, ceiling)
+    announced = messages.announced_of(action, subject.root, fate)
     whom = subject.contact(contact)
     began = mark.idle_since + subject.terms.after.delta
     if stage is Stage.HALFWAY and halfway is not None:
@@ -144,7 +150,7 @@ def idle_warning(subject: Subject, mark: Mark | None, contact: str, now: datetim
         },
         {
             "summary": _summary(subject, mark, now),
-            "description": messages.warning(subject, mark, whom, now, announced=messages.promised(subject)),
+            "description": messages.warning(subject, mark, whom, now, ceiling.lowered_by, announced),
             "idle_since": format_time(mark.idle_since),
             "reclaim_at": format_time(mark.reclaim_at) if mark.reclaim_at else "",
             "keep": keep_command(subject.pod) if mark.reclaim_at else "",
@@ -187,5 +193,10 @@ def _summary(subject: Subject, mark: Mark, now: datetime) -> str:
     return f"{named}, reclaimed at {messages.clock(mark.reclaim_at, now)}"
 
 
-def _strength(action: Action) -> int:
-    return action.rank
+def _announced(subject: Subject, mark: Mark, ceiling: Ceiling) -> Action:
+    """Gives what a warning announces; one that is void and not yet withdrawn still says what it did."""
+    if mark.reclaim_at is None:
+        return Action.WARN
+    if ceiling.acts:
+        return ceiling.action
+    return subject.ceiling if subject.ceiling.rank > Action.WARN.rank else Action.WARN

@@ -27,6 +27,7 @@ from reaper.plan import Plan, plan
 from reaper.pods import GpuPod
 from reaper.ports import Ports
 from reaper.pressure import Wanted, wanted_by
+from reaper.prospects import Prospects
 from reaper.recheck import Recheck
 from reaper.recording import Recorder
 from reaper.records import Record
@@ -36,7 +37,7 @@ from reaper.situation import Situation
 from reaper.subjects import Subject
 from reaper.survey import Rules, is_judged, judged, survey
 from reaper.turning import turned_idle
-from reaper.warning_telling import tell_warnings
+from reaper.warning_telling import WarningTeller
 from runtime.kube import ApiError, ApiUnreachable
 
 log = structlog.get_logger(__name__)
@@ -79,7 +80,9 @@ class Cycle:
             snooze_seconds=settings.snooze,
             apart_seconds=settings.cycle / 2,
         )
-        self._marker = Marker(ports, memory, reporter, settings.contact)
+        prospects = Prospects(ports, memory)
+        self._marker = Marker(ports, memory, reporter, prospects, settings.contact)
+        self._warnings = WarningTeller(ports, memory, prospects, settings.contact)
         self._lookback = Lookback(ports, settings.judging().sources)
         recheck = Recheck(ports, memory, self._rules)
         recorder = Recorder(
@@ -139,7 +142,7 @@ class Cycle:
         planned = plan(judged_subjects, records, situation, self._limits, now)
         self._report(judged_subjects, planned)
         await self._act(planned, records, now)
-        tell_warnings(self._ports, self._memory, judged_subjects, self._settings.contact, now)
+        await self._warnings.tell(judged_subjects, planned.ceilings, now)
         if not self._reporter.dry_run:
             await self._lookback.run(judged_subjects, records, observation, now)
         metrics.WITHOUT_TERMS.set(sum(one.skip is Reason.NO_TERMS for one in judged_subjects))

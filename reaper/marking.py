@@ -16,6 +16,7 @@ from reaper.marks import Mark, annotations_of
 from reaper.memory import Memory
 from reaper.messages import Announced, EventReason, announced_of
 from reaper.ports import Ports
+from reaper.prospects import Prospects
 from reaper.report import Reporter
 from reaper.steps import Change, Keep, Step
 from reaper.subjects import Subject
@@ -32,10 +33,13 @@ SAID = {
 class Marker:
     """Writes marks for one process."""
 
-    def __init__(self, ports: Ports, memory: Memory, reporter: Reporter, contact: str) -> None:
+    def __init__(
+        self, ports: Ports, memory: Memory, reporter: Reporter, prospects: Prospects, contact: str
+    ) -> None:
         self._ports = ports
         self._memory = memory
         self._reporter = reporter
+        self._prospects = prospects
         self._contact = contact
 
     async def steps(self, steps: Collection[Step], now: datetime) -> None:
@@ -108,15 +112,10 @@ class Marker:
 
     async def _announced(self, step: Step) -> Announced:
         """Gives what the step announces; of a Job also what an eviction does to it."""
-        subject, fate = step.subject, None
-        owner = subject.pod.owner
-        if owner is not None and step.action is Action.EVICT and step.change in {Change.WARN, Change.MOVE}:
-            peers = [
-                pod for pod in self._ports.pods() if pod.owner is not None and pod.owner.uid == owner.uid
-            ]
-            going = sum(not (pod.finished or pod.deleting) for pod in peers)
-            fate = await self._ports.owners.fate(subject.pod, going)
-        return announced_of(step.action, subject.root, fate)
+        fate = None
+        if step.action is Action.EVICT and step.change in {Change.WARN, Change.MOVE}:
+            fate = await self._prospects.ask(step.subject.pod)
+        return announced_of(step.action, step.subject.root, fate)
 
     def _note(
         self, step: Step, announced: Announced, written: Written, now: datetime

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from policy.verdicts import VerdictKind
 from reaper.brakes import Brake
 from reaper.evidence import Verdict
+from reaper.fates import Fate
 from reaper.marks import Mark, mark_of
 from reaper.pods import GpuPod
 
@@ -59,6 +60,7 @@ class Memory:
         held: Marks that could not be written, by pod UID; None stands for a removal that was not written.
         wrote: Marks that were written and that the watch may not have shown yet, by pod UID, with the time.
         warned_at: When this process warned a pod, by UID.
+        fates: What an eviction was found to do to a pod's Job, by UID; None where nobody knew.
         told: What was last said about a pod's snooze, by UID.
         not_before: Pods whose next try must wait, by UID.
         brake: The brake.
@@ -73,6 +75,7 @@ class Memory:
         self.held: dict[str, Mark | None] = {}
         self.wrote: dict[str, tuple[datetime, Mark | None]] = {}
         self.warned_at: dict[str, datetime] = {}
+        self.fates: dict[str, Fate | None] = {}
         self.told: dict[str, str] = {}
         self.not_before: dict[str, datetime] = {}
         self.brake = Brake()
@@ -110,6 +113,7 @@ class Memory:
         self.held = {uid: mark for uid, mark in self.held.items() if uid in present}
         self.taken &= present
         self.warned_at = {uid: when for uid, when in self.warned_at.items() if uid in present}
+        self.fates = {uid: fate for uid, fate in self.fates.items() if uid in present}
         self.told = {uid: said for uid, said in self.told.items() if uid in present}
         self.wrote = {uid: wrote for uid, wrote in self.wrote.items() if now - wrote[0] < WATCH_LAG}
         self.not_before = {uid: when for uid, when in self.not_before.items() if now < when}

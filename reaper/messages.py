@@ -53,12 +53,6 @@ def announced_of(action: Action, root: Root, fate: Fate | None = None) -> Announ
     return Announced(consequence=f" {fate.sentence}" if fate is not None else "")
 
 
-def promised(subject: Subject) -> Announced:
-    """Gives what the terms of a pod announce, as far as it can be told from the pod alone."""
-    stops = subject.ceiling is Action.STOP and subject.root.kind != "Pod"
-    return announced_of(Action.STOP if stops else Action.EVICT, subject.root)
-
-
 def command_to_resume(root: Root) -> str:
     """Gives the command that undoes a stop."""
     return f"gpu-tenure resume {root.kind.lower()}/{root.name} -n {root.namespace}"

@@ -6,7 +6,7 @@ and for real. The order of its input does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct, structs
@@ -16,7 +16,7 @@ from policy.verdicts import Reason
 from reaper.budget import choose, of_group
 from reaper.groups import Group, groups_of
 from reaper.limits import Limits
-from reaper.outlook import Outlook, ceiling_of, left_alone, outlook_of
+from reaper.outlook import Ceiling, Outlook, ceiling_of, left_alone, outlook_of
 from reaper.records import Phase, Record, by_owner
 from reaper.situation import Situation, holds_of
 from reaper.steps import Change, Hold, Keep, Skip, Step
@@ -32,6 +32,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         actions: Groups to act on, in this order.
         skips: Pods that are left alone although idle, or whatever they are.
         holds: Why the cycle as a whole does less.
+        ceilings: The most that may be done to each pod that holds devices, by UID: that of its group.
     """
 
     steps: tuple[Step, ...] = ()
@@ -39,6 +40,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     actions: tuple[Group, ...] = ()
     skips: tuple[Skip, ...] = ()
     holds: tuple[Hold, ...] = ()
+    ceilings: Mapping[str, Ceiling] = {}
 
 
 def plan(
@@ -52,9 +54,11 @@ def plan(
     holds = holds_of(situation, now)
     outlooks = [left_alone(one, one.skip or Reason.EXCLUDED) for one in subjects if not one.holds_devices]
     due: list[Group] = []
+    ceilings: dict[str, Ceiling] = {}
     of_owners = by_owner(records)
     for group in groups_of(subjects):
         ceiling = ceiling_of(group, of_group(group, of_owners), situation, limits, now)
+        ceilings.update(dict.fromkeys(group.uids, ceiling))
         found = outlook_of(group, ceiling, situation, limits, now)
         outlooks.extend(found)
         if all(outlook.due for outlook in found):
@@ -71,6 +75,7 @@ def plan(
         actions=actions,
         skips=tuple(sorted(skips, key=lambda skip: skip.subject.key)),
         holds=holds,
+        ceilings=ceilings,
     )
 
 

@@ -13,6 +13,7 @@ from policy.terms import Action, terms_to_labels
 from policy.verdicts import Reason, VerdictKind
 from reaper.act import Outcome, Result
 from reaper.alerts import idle_warning
+from reaper.outlook import Ceiling
 from reaper.owners import Root
 from reaper.records import Phase
 from reaper.stop_api import Standing
@@ -300,6 +301,6 @@ async def test_an_accepted_action_is_remembered_as_long_as_its_pod_exists() -> N
 def test_alertmanager_hears_that_the_owner_is_stopped() -> None:
     """As the Event says it."""
     subject = structs.replace(subject_of("web-1", root=WEB, ceiling=Action.STOP), mark=due_mark(-10))
-    alert = idle_warning(subject, subject.mark, "", NOON)
+    alert = idle_warning(subject, subject.mark, Ceiling(Action.STOP), None, "", NOON)
     assert alert is not None
     assert "Will be stopped at" in alert.annotations["description"]

@@ -12,10 +12,12 @@ from msgspec import structs
 
 from policy.snooze import Snooze
 from policy.terms import Action
-from policy.verdicts import Reason
+from policy.verdicts import REASONS, Reason
 from reaper.alertmanager import wire
 from reaper.alerts import Alert, AlertName, alert_of, idle_warning, label_value, prose, reclaimed
+from reaper.fates import Fate
 from reaper.marks import Mark
+from reaper.outlook import Ceiling
 from reaper.owners import Root
 from reaper.subjects import Subject
 from tests.reaper.acting.made import AFTER, GRACE, NOON, minutes, subject_of
@@ -23,6 +25,7 @@ from tests.reaper.acting.made import AFTER, GRACE, NOON, minutes, subject_of
 RECLAIM_AT = NOON + minutes(20)
 MARK = Mark(RECLAIM_AT - timedelta(seconds=AFTER + GRACE), reclaim_at=RECLAIM_AT)
 HALFWAY = RECLAIM_AT - timedelta(seconds=GRACE / 2)
+EVICTS = Ceiling(Action.EVICT)
 JOB = Root("batch/v1", "Job", "team-a", "train", "job-uid")
 
 
@@ -33,9 +36,15 @@ def asked_by(requester: str) -> Subject:
     return structs.replace(subject, pod=structs.replace(subject.pod, annotations=annotations))
 
 
-def warning_at(now: datetime, subject: Subject | None = None, mark: Mark | None = MARK) -> Alert | None:
+def warning_at(
+    now: datetime,
+    subject: Subject | None = None,
+    mark: Mark | None = MARK,
+    ceiling: Ceiling = EVICTS,
+    fate: Fate | None = None,
+) -> Alert | None:
     """Gives the alert of a pod."""
-    return idle_warning(subject or asked_by("ana@example.org"), mark, "gpu-help", now)
+    return idle_warning(subject or asked_by("ana@example.org"), mark, ceiling, fate, "gpu-help", now)
 
 
 def test_a_warned_pod_says_whose_it_is_what_comes_and_how_to_keep_it() -> None:
@@ -87,6 +96,32 @@ def test_a_warning_without_action_says_so() -> None:
     assert not {"reclaim_at", "keep"} & set(found.annotations)
     assert "nothing will be done" in found.annotations["description"]
     assert found.ends_at is None
+
+
+def test_it_announces_what_the_plan_does_not_what_the_terms_ask() -> None:
+    """Pods that nobody makes again, and those of a Deployment that does not go whole, are evicted."""
+    found = warning_at(NOON, structs.replace(asked_by("ana"), ceiling=Action.STOP))
+    assert found is not None
+    assert found.labels["action"] == "evict"
+    assert "Will be evicted at" in found.annotations["description"]
+    assert "resume" not in found.annotations["description"]
+
+
+@pytest.mark.parametrize(("fate", "words"), [(Fate.ENDS, "ends the Job"), (Fate.RESTARTS, "restarts it")])
+def test_it_says_what_becomes_of_the_job(fate: Fate, words: str) -> None:
+    """As the Event says it."""
+    found = warning_at(NOON, fate=fate)
+    assert found is not None
+    assert f"Will be evicted at 12:20Z. This {words}" in found.annotations["description"]
+
+
+def test_a_warning_without_action_says_why_there_is_none() -> None:
+    """As the Event says it, where the reason is worth saying."""
+    found = warning_at(
+        NOON, mark=Mark(NOON - minutes(180)), ceiling=Ceiling(Action.WARN, Reason.NOT_STOPPABLE)
+    )
+    assert found is not None
+    assert REASONS[Reason.NOT_STOPPABLE] in found.annotations["description"]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
+import pytest
+
+from policy.selection import PolicySet
 from policy.verdicts import Reason, VerdictKind
 from reaper.alertboard import Topic
 from reaper.alerts import Alert
-from tests.reaper.acting.made import minutes
+from reaper.fates import Fate
+from reaper.owners import Root
+from tests.reaper.acting.made import LABELS, POLICY, minutes
 from tests.reaper.acting.worlds import FakeWorld, annotate
+
+JOB = Root("batch/v1", "Job", "team-a", "train", "job-uid")
 
 
 class FakeAlerts:
@@ -85,6 +92,46 @@ async def test_activity_and_snooze_end_the_alert() -> None:
     world.turns("a", VerdictKind.ACTIVE)
     await world.run(1)
     assert alerts.stages == []
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["the same process", "another process"])
+async def test_alerts_say_what_events_say(anew: bool) -> None:
+    """What becomes of the Job, also where another process had asked before."""
+    world, alerts = alerting()
+    world.owners.chosen["a"] = JOB
+    world.owners.fates["a"] = Fate.ENDS
+    world.add("a", owner=JOB)
+    await world.run(2)
+    if anew:
+        world.restart()
+        await world.run(1)
+    (alert,) = alerts.shown[Topic.IDLE]
+    assert "This ends the Job" in alert.annotations["description"]
+
+
+async def test_the_job_is_asked_about_once() -> None:
+    """However long the warning holds."""
+    world, alerts = alerting()
+    world.owners.chosen["a"] = JOB
+    world.owners.fates["a"] = Fate.ENDS
+    world.add("a", owner=JOB)
+    await world.run(2)
+    world.owners.fates.clear()
+    await world.run(3)
+    (alert,) = alerts.shown[Topic.IDLE]
+    assert "This ends the Job" in alert.annotations["description"]
+
+
+async def test_a_bare_pod_is_evicted_although_its_terms_say_stop() -> None:
+    """The label and the sentence say what the plan does, and so what the Event said."""
+    world, alerts = alerting()
+    idle = {**POLICY["spec"]["idle"], "action": "stop"}
+    world.policies = PolicySet.of([{**POLICY, "spec": {**POLICY["spec"], "idle": idle}}])
+    world.add("a", labels={**LABELS, "gpu-tenure.io/idle-action": "stop"})
+    await world.run(2)
+    (alert,) = alerts.shown[Topic.IDLE]
+    assert alert.labels["action"] == "evict"
+    assert "Will be evicted at" in alert.annotations["description"]
 
 
 async def test_a_new_process_says_the_same() -> None:
