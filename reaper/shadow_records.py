@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,16 +10,22 @@ from msgspec import structs
 
 from reaper.records import Phase, Record, RecordsPort
 
+Forget = Callable[[Collection[Record]], Collection[Record]]
+"""Gives the records that a real run would drop as old enough."""
+
 
 class ShadowRecords:
-    """The RecordsPort of a dry run: reads the real records, keeps its own to itself."""
+    """The RecordsPort of a dry run: reads the real records, keeps its own to itself, as long as those."""
 
-    def __init__(self, real: RecordsPort) -> None:
+    def __init__(self, real: RecordsPort, forget: Forget) -> None:
         self._real = real
+        self._forget = forget
         self._own: dict[str, Record] = {}
 
     async def fetch(self) -> Collection[Record]:
         """Gives the real records and those that a real run would have written."""
+        for record in self._forget(tuple(self._own.values())):
+            self._own.pop(record.name, None)
         found = {record.name: record for record in await self._real.fetch()}
         return tuple((found | self._own).values())
 

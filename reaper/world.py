@@ -31,7 +31,7 @@ from reaper.pause import Pause, read_pause
 from reaper.pods import GpuPod, gpu_pod
 from reaper.ports import Ports
 from reaper.prometheus import HttpPrometheus
-from reaper.records import RecordsPort, RecordStore
+from reaper.records import Record, RecordsPort, RecordStore, expired
 from reaper.settings import ReaperSettings
 from reaper.shadow_records import ShadowRecords
 from reaper.stop_api import KubeStops
@@ -110,7 +110,7 @@ class World:
             owners=OwnerResolver(self.client),
             observe=self.observe,
             judge=self.judge,
-            records=ShadowRecords(records) if self._settings.dry_run else records,
+            records=ShadowRecords(records, self._expired) if self._settings.dry_run else records,
             pause=self.pause,
             actor=KubeActor(self.client),
             late_deadlines=KubeLateDeadlines(self.client, self._table),
@@ -153,6 +153,9 @@ class World:
             if error.status != 404:
                 raise
             return None
+
+    def _expired(self, records: Collection[Record]) -> Collection[Record]:
+        return expired(records, self.pods.values(), self._clock.now(), self._settings.records_kept)
 
     def _note_ending(self, _: Change, before: GpuPod | None, after: GpuPod | None) -> None:
         last = after or before

@@ -11,11 +11,14 @@ from policy.keys import Annotation
 from reaper.owners import Root
 from reaper.reclaim import record_of, spec_of
 from reaper.records import Phase, RecordStore, parse_record
+from reaper.settings import ReaperSettings
 from reaper.shadow_records import ShadowRecords
+from reaper.world import World
 from runtime.kube import ApiError
 from tests.reaper.acting.keepers import FakeRecords
 from tests.reaper.acting.kube import Answer, FakeKube
-from tests.reaper.acting.made import NOON, due_subject, record_of_pod
+from tests.reaper.acting.made import NOON, due_subject, minutes, record_of_pod
+from tests.reaper.acting.worlds import FakeClock
 
 RECLAIMS = "/apis/gpu-tenure.io/v1alpha1/gpureclaims"
 IN_TEAM_A = "/apis/gpu-tenure.io/v1alpha1/namespaces/team-a/gpureclaims"
@@ -125,7 +128,7 @@ async def test_a_dry_run_keeps_its_records_to_itself() -> None:
     real = FakeRecords()
     former = record_of_pod("former")
     real.kept[former.name] = former
-    shadow = ShadowRecords(real)
+    shadow = ShadowRecords(real, lambda _: ())
     record = record_of(due_subject("a"), NOON)
     await shadow.begin(record, {})
     await shadow.complete(record, Phase.ACCEPTED, "x", NOON)
@@ -135,3 +138,21 @@ async def test_a_dry_run_keeps_its_records_to_itself() -> None:
     }
     await shadow.remove(former)
     assert list(real.kept) == [former.name]
+
+
+async def test_a_dry_run_forgets_what_a_real_run_would_drop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory would grow with every pod that ever was idle; one that is there is not acted on twice."""
+    clock = FakeClock()
+    settings = ReaperSettings(prometheus_url="http://prometheus:9090", dry_run=True, records_kept=24 * 3600)
+    kube = FakeKube({("GET", RECLAIMS): {"metadata": {"resourceVersion": "1"}, "items": []}})
+    world = World(kube, settings, clock)
+    there = due_subject("there")
+    monkeypatch.setattr(world.pods, "values", lambda: [there.pod])
+    records = world.ports(None).records
+    for subject, hours in ((there, 25), (due_subject("old"), 25), (due_subject("new"), 23)):
+        record = record_of(subject, NOON - minutes(hours * 60))
+        await records.begin(record, {})
+        await records.complete(record, Phase.ACCEPTED, "x", NOON)
+    assert [one.pod_name for one in await records.fetch()] == ["there", "new"]
+    clock.time += minutes(61)
+    assert [one.pod_name for one in await records.fetch()] == ["there"]
