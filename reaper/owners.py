@@ -26,6 +26,8 @@ LONGEST_CHAIN = 8
 LONGEST_NAME = 253
 LONGEST_VERSION = 317
 AT_A_TIME = 8
+MOST_VERSIONS = 100
+"""API versions whose resources are remembered: users may name any number of them."""
 FRESH = timedelta(minutes=30)
 NEVER_ACTED_ON = frozenset({("apps", "DaemonSet"), ("", "Node")})
 MIRROR = "kubernetes.io/config.mirror"
@@ -127,6 +129,7 @@ class OwnerResolver:
     async def roots(self, pods: Collection[GpuPod], now: datetime) -> Mapping[str, Root]:
         """Gives the root of each pod by pod UID; raises OwnersUnreadableError."""
         self._above = {owner: known for owner, known in self._above.items() if now - known[0] < FRESH}
+        self._resources = {name: known for name, known in self._resources.items() if now - known[0] < FRESH}
         free = asyncio.Semaphore(AT_A_TIME)
 
         async def find(pod: GpuPod) -> Root:
@@ -194,7 +197,11 @@ class OwnerResolver:
         known = self._resources.get(api_version)
         if known is None or now - known[0] >= FRESH:
             known = (now, await self._discover(api_version))
+            self._resources.pop(api_version, None)
             self._resources[api_version] = known
+            if len(self._resources) > MOST_VERSIONS:
+                # The one that was read first; whoever needs it reads it again.
+                del self._resources[next(iter(self._resources))]
         return known[1]
 
     async def _discover(self, api_version: str) -> dict[str, _ApiResource]:

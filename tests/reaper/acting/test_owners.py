@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from reaper.owners import OwnerResolver, OwnersUnreadableError, Root
+from reaper.owners import MOST_VERSIONS, OwnerResolver, OwnersUnreadableError, Root
 from runtime.kube import ApiError, ApiUnreachable
 from tests.reaper.acting.kube import Answer, FakeKube
 from tests.reaper.acting.made import NOON, minutes, pod_of
@@ -148,3 +149,21 @@ async def test_no_reference_leads_elsewhere_or_holds_others_up(owner: Root, aske
     pod = pod_of("a", owner=owner)
     assert (await OwnerResolver(kube).roots([pod], NOON))[pod.uid] == owner
     assert [path for _, path, _, _ in kube.sent] == asked
+
+
+async def test_versions_that_users_make_up_fill_no_memory() -> None:
+    """Each may lie behind an API that is down, so it is remembered; neither too many nor for too long."""
+    kube = FakeKube(cluster())
+    resolver = OwnerResolver(kube)
+    made_up = [named(api_version=f"metrics.k8s.io/v1x{at}") for at in range(MOST_VERSIONS + 50)]
+    for owner in made_up:
+        kube.answers["GET", f"/apis/{owner.api_version}"] = ApiUnreachable("x")
+    pods = [pod_of(f"p-{at}", owner=replace(one, uid=f"uid-{at}")) for at, one in enumerate(made_up)]
+    member = pod_of("a", owner=SET)
+    for _ in range(2):
+        roots = await resolver.roots([*pods, member], NOON)
+        assert roots[member.uid] == WEB
+        assert len(resolver._resources) == MOST_VERSIONS
+    later = await resolver.roots([member], NOON + minutes(30))
+    assert later[member.uid] == WEB
+    assert set(resolver._resources) == {"apps/v1"}
