@@ -6,12 +6,13 @@ falls back to a delete.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from reaper.disruptions import UnreadableBudgetError, read_budgets, short_of
 from reaper.pods import GpuPod
 from runtime.kube import MERGE_PATCH, ApiError, ApiUnreachable, KubePort
 
@@ -75,6 +76,10 @@ class ActorPort(Protocol):
         """Evicts the pod, or asks the API server what it would say."""
         ...
 
+    async def refused_together(self, pods: Sequence[GpuPod]) -> tuple[GpuPod, Result] | None:
+        """Gives the pod that keeps these pods of one namespace from all going, and why; None if they may."""
+        ...
+
 
 class KubeActor:
     """The ActorPort on the API server."""
@@ -110,6 +115,21 @@ class KubeActor:
             return Result(Outcome.UNKNOWN, f"no answer: {error}")
         return Result(Outcome.ACCEPTED)
 
+    async def refused_together(self, pods: Sequence[GpuPod]) -> tuple[GpuPod, Result] | None:
+        """Gives the pod that keeps these pods of one namespace from all going, and why; None if they may."""
+        try:
+            short = short_of(await read_budgets(self._client, pods[0].namespace), pods)
+        except UnreadableBudgetError as error:
+            return pods[0], Result(Outcome.BUDGET, str(error))
+        except ApiError as error:
+            return pods[0], _unread(error)
+        except ApiUnreachable as error:
+            return pods[0], Result(Outcome.UNKNOWN, f"no answer: {error}")
+        if short is None:
+            return None
+        wait = STALE_BUDGET_SECONDS if short.stale else None
+        return short.pod, Result(Outcome.BUDGET, short.sentence, wait)
+
     async def _patch(self, pod: GpuPod, metadata: Mapping[str, Any]) -> Written:
         body = {"metadata": {"uid": pod.uid, **metadata}}
         try:
@@ -142,6 +162,17 @@ def result_of(error: ApiError) -> Result:
     """Reads a refused eviction as the API server means it."""
     message = error.message or error.reason or f"status {error.status}"
     return Result(_outcome(error), message, error.retry_after)
+
+
+def _unread(error: ApiError) -> Result:
+    """Reads a refused look at the budgets: what they would say is not known."""
+    result = result_of(error)
+    if result.outcome is Outcome.BUSY:
+        return result
+    # A version that is forgotten between two pages (410) comes again, unlike a right that is missing.
+    if error.status >= 500 or error.status == 410:
+        return Result(Outcome.UNKNOWN, result.message)
+    return Result(Outcome.BUDGET, f"The disruption budgets cannot be read: {result.message}")
 
 
 def _outcome(error: ApiError) -> Outcome:

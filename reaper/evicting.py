@@ -9,7 +9,7 @@ from msgspec import structs
 
 from policy.terms import Action
 from policy.verdicts import Reason
-from reaper.act import Outcome
+from reaper.act import Outcome, Result
 from reaper.groups import Group
 from reaper.ports import Ports
 from reaper.recheck import Recheck, Refusal
@@ -17,6 +17,7 @@ from reaper.recording import Recorder
 from reaper.records import Phase, Record
 from reaper.report import Reporter
 from reaper.stopping import TOO_SLOW, Stopper, is_old
+from reaper.subjects import Subject
 
 LOOK_SECONDS = 30.0
 """A look that is older than this proves nothing: what was idle may be in use again."""
@@ -66,12 +67,13 @@ class Evictor:
         return await self._evict(group, decided_at, looked)
 
     async def _evict(self, group: Group, decided_at: datetime, looked: float) -> bool:
-        begun = False
+        begun = taken = False
         for member in group.members:
             record = await self._recorder.begin(member, decided_at, Action.EVICT)
             if record is None:
                 return True
             if record.phase is Phase.ACCEPTED:
+                taken = True
                 continue
             if not self._ports.leading():
                 return False
@@ -83,6 +85,10 @@ class Evictor:
             await self._recorder.settle(member, record, result)
             if result.outcome is Outcome.BUSY:
                 return False
+            taken = taken or result.outcome is Outcome.ACCEPTED
+            if not taken:
+                # Nothing of the run has gone yet, so it can still be kept whole.
+                return True
         return True
 
     async def _first_refusal(
@@ -91,15 +97,32 @@ class Evictor:
         """Asks about every pod of a run first, because it goes whole or not at all; None if all would go."""
         for member in group.members:
             result = await self._ports.actor.evict(member.pod, dry_run=True)
-            if result.outcome is Outcome.GONE:
-                # Somebody restarts the run: a successor of this pod would be taken unseen.
-                self._recorder.spared(group, Refusal(Reason.CHANGED, f"pod {member.pod.name} is gone"))
-                return result.outcome
             if result.outcome is not Outcome.ACCEPTED:
-                record = by_uid.get(member.pod.uid) or await self._recorder.begin(
-                    member, decided_at, group.action
-                )
-                if record is not None:
-                    await self._recorder.settle(member, record, result)
-                return result.outcome
-        return None
+                return await self._refused(group, member, result, by_uid, decided_at)
+        if len(group.members) == 1:
+            return None
+        # What was tried used up no budget: one that lets any of the pods go may not let all of them go.
+        short = await self._ports.actor.refused_together([member.pod for member in group.members])
+        if short is None:
+            return None
+        pod, result = short
+        member = next(one for one in group.members if one.pod.uid == pod.uid)
+        return await self._refused(group, member, result, by_uid, decided_at)
+
+    async def _refused(
+        self,
+        group: Group,
+        member: Subject,
+        result: Result,
+        by_uid: dict[str, Record],
+        decided_at: datetime,
+    ) -> Outcome:
+        """Notes which pod keeps its run, and why."""
+        if result.outcome is Outcome.GONE:
+            # Somebody restarts the run: a successor of this pod would be taken unseen.
+            self._recorder.spared(group, Refusal(Reason.CHANGED, f"pod {member.pod.name} is gone"))
+            return result.outcome
+        record = by_uid.get(member.pod.uid) or await self._recorder.begin(member, decided_at, group.action)
+        if record is not None:
+            await self._recorder.settle(member, record, result)
+        return result.outcome

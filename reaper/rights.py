@@ -67,6 +67,7 @@ def needed(settings: ReaperSettings, lease: str) -> tuple[Right, ...]:
     if settings.profile is not Profile.OBSERVE:
         # A dry run needs them too: it asks the API server what it would say.
         found += _rights("", "pods", "create", "eviction")
+        found += _rights("policy", "poddisruptionbudgets", "list")
         found += [right for way in settings.ways().rows for right in _stopping(way)]
     if not settings.dry_run:
         found += _leading(settings.lease_namespace, lease)

@@ -114,6 +114,7 @@ ALLOWED: list[tuple[str, str, str, str, str]] = [
     ("reaper", "watch", CORE, "pods", ""),
     ("reaper", "patch", CORE, "pods", "team"),
     ("reaper", "create", CORE, "pods/eviction", "team"),
+    ("reaper", "list", "policy", "poddisruptionbudgets", "team"),
     ("reaper", "watch", CORE, "namespaces", ""),
     ("reaper", "create", "events.k8s.io", "events", "team"),
     ("reaper", "patch", "events.k8s.io", "events", "team"),

@@ -18,8 +18,8 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OURS = "/apis/gpu-tenure.io/v1alpha1"
 NAMESPACE, CROWDED = "rights", "crowded"
 WARNED = "gpu-tenure.io/reclaim-at"
-# Pods: alone, of a Deployment, a ReplicaSet, a StatefulSet, a ReplicationController and the Job of a CronJob.
-KINDS = 6
+# Alone, two of a Deployment, of a ReplicaSet, a StatefulSet, a ReplicationController, a Job of a CronJob.
+PODS = 7
 LONG_AGO = "2020-01-01T00:00:00Z"
 SHARES = ("--device-percent=100", "--actions-per-cycle=50", "--actions-per-namespace=50")
 BRAKES = ("--brake-idle-percent=101", "--brake-unknown-percent=101", "--brake-fall-percent=101")
@@ -90,7 +90,7 @@ class Site:
         self._make_workloads()
         alone = {"metadata": {"name": "alone", **idle_template("alone")["metadata"]}, "spec": gpu_spec()}
         uid = self.api.create(self.pods, alone)["metadata"]["uid"]
-        self.api.wait(lambda: self._running() == KINDS, 30, "a pod of every kind runs")
+        self.api.wait(lambda: self._running() == PODS, 30, "a pod of every kind runs")
         write_history(self.sandbox, minutes=4, namespaces=[NAMESPACE])
         self.installation.start_reaper("--profile=enforce", *REAPER)
         self.api.wait(lambda: self._record_of("long-gone") is None, 30, "the old record is gone")
@@ -135,6 +135,8 @@ class Site:
         apps, batch = (f"/apis/{group}/v1/namespaces/{NAMESPACE}" for group in ("apps", "batch"))
         for name, plural in (("web", "deployments"), ("bare", "replicasets"), ("set", "statefulsets")):
             spec = {"selector": {"matchLabels": {"app": name}}, "template": idle_template(name)}
+            # Budgets are listed for what goes together.
+            spec["replicas"] = 2 if name == "web" else 1
             self.api.create(f"{apps}/{plural}", {"metadata": {"name": name}, "spec": spec})
         controller = {"metadata": {"name": "rc"}, "spec": {"template": idle_template("rc"), "replicas": 1}}
         self.api.create(f"/api/v1/namespaces/{NAMESPACE}/replicationcontrollers", controller)

@@ -32,6 +32,8 @@ class FakeActor:
         self.tried: list[str] = []
         self.written = Written.WRITTEN
         self.answers: dict[str, Result] = {}
+        self.together: tuple[str, Result] | None = None
+        self.asked_together: list[list[str]] = []
         self.writes = 0
 
     async def annotate(self, pod: GpuPod, annotations: Mapping[str, str | None]) -> Written:
@@ -60,6 +62,14 @@ class FakeActor:
             self.evicted.append(pod.name)
             self._world.change(pod.uid, deleting=True)
         return answer
+
+    async def refused_together(self, pods: Sequence[GpuPod]) -> tuple[GpuPod, Result] | None:
+        """Gives what was prepared in `together`, by the name of a pod."""
+        self.asked_together.append([pod.name for pod in pods])
+        if self.together is None:
+            return None
+        name, result = self.together
+        return self._world.pod(name), result
 
 
 class FakeStops:

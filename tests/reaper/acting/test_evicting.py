@@ -127,6 +127,75 @@ async def test_a_run_goes_whole_or_not_at_all() -> None:
     assert world.actor.evicted == ["rank-0", "rank-1", "rank-2"]
 
 
+def run_of(count: int) -> FakeWorld:
+    """Gives a world with an idle run of so many ranks."""
+    world = FakeWorld()
+    for number in range(count):
+        world.owners.chosen[f"rank-{number}"] = Root("batch/v1", "Job", "team-a", "train", "uid-train")
+        world.add(f"rank-{number}")
+    return world
+
+
+async def test_a_run_stays_whole_if_a_budget_does_not_let_all_of_it_go() -> None:
+    """Each pod alone may go: an eviction that is only tried uses up nothing."""
+    world = run_of(4)
+    world.actor.together = "rank-2", Result(Outcome.BUDGET, "The disruption budget train lets 1 go now")
+    await world.run(34)
+    assert world.actor.tried[:4] == ["rank-0", "rank-1", "rank-2", "rank-3"]
+    assert world.actor.asked_together == [["rank-0", "rank-1", "rank-2", "rank-3"]]
+    assert world.actor.evicted == []
+    (record,) = world.records.kept.values()
+    assert (record.pod_name, record.phase) == ("rank-2", Phase.BLOCKED)
+    assert world.events.reasons("rank-2").count("GPUEvictionBlocked") == 1
+    world.actor.together = None
+    await world.run(6)
+    assert world.actor.evicted == ["rank-0", "rank-1", "rank-2", "rank-3"]
+
+
+async def test_budgets_are_not_listed_for_one_pod() -> None:
+    """Its eviction asks them itself."""
+    world = await warned()
+    await world.run(32)
+    assert world.actor.evicted == ["a"]
+    assert world.actor.asked_together == []
+
+
+@pytest.mark.parametrize("outcome", [Outcome.BUDGET, Outcome.REFUSED, Outcome.GONE, Outcome.UNKNOWN])
+async def test_a_run_whose_first_pod_does_not_go_after_all_is_kept(outcome: Outcome) -> None:
+    """Somebody used up the budget since it was asked: nothing has gone yet, so the rest stays too."""
+    world = run_of(3)
+    ask, late_tries = world.actor.evict, []
+
+    async def late(pod: Any, *, dry_run: bool = False) -> Result:
+        if dry_run:
+            return await ask(pod, dry_run=True)
+        late_tries.append(pod.name)
+        return Result(outcome, "Cannot evict pod")
+
+    world.actor.evict = late  # type: ignore[method-assign]
+    await world.run(32)
+    assert late_tries == ["rank-0"]
+    assert world.actor.evicted == []
+
+
+async def test_a_run_that_has_begun_to_go_is_not_kept_in_part() -> None:
+    """A budget that is used up by others in the middle keeps one pod; the others follow the first."""
+    world = run_of(3)
+    ask = world.actor.evict
+
+    async def late(pod: Any, *, dry_run: bool = False) -> Result:
+        if pod.name == "rank-1" and not dry_run:
+            return Result(Outcome.BUDGET, "Cannot evict pod")
+        return await ask(pod, dry_run=dry_run)
+
+    world.actor.evict = late  # type: ignore[method-assign]
+    await world.run(33)
+    assert world.actor.evicted == ["rank-0", "rank-2"]
+    world.actor.evict = ask  # type: ignore[method-assign]
+    await world.run(61)
+    assert world.actor.evicted == ["rank-0", "rank-2", "rank-1"]
+
+
 async def test_a_run_that_somebody_restarts_is_spared() -> None:
     """A pod that is gone by now may have a successor, which nobody has judged."""
     run = Root("batch/v1", "Job", "team-a", "train", "uid-train")

@@ -51,6 +51,10 @@ CASES = [
     pytest.param(
         {"profile": "observe", "dry_run": False}, "create pods/eviction", False, id="observing evicts nobody"
     ),
+    pytest.param(ACTING, "list poddisruptionbudgets.policy", True, id="what goes together is summed up"),
+    pytest.param(
+        {"profile": "observe"}, "list poddisruptionbudgets.policy", False, id="observing needs no budgets"
+    ),
     pytest.param(ACTING, "patch pods", True, id="warning writes on pods"),
     pytest.param({"profile": "enforce"}, "patch pods", False, id="a dry run writes on no pod"),
     pytest.param({"profile": "enforce"}, "create pods/eviction", True, id="a dry run asks about evictions"),

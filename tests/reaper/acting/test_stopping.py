@@ -82,6 +82,21 @@ async def test_every_pod_is_asked_about_before_a_stop() -> None:
     assert {record.stop is not None for record in world.records.kept.values()} == {True}
 
 
+async def test_a_budget_that_lets_only_some_pods_go_keeps_the_owner() -> None:
+    """One of two may go, whichever is asked about; a stop takes both."""
+    world = stage(WEB, "web-1", "web-2")
+    world.actor.together = "web-1", Result(Outcome.BUDGET, "The disruption budget web lets 1 go now")
+    await world.run(34)
+    assert world.actor.asked_together == [["web-1", "web-2"]]
+    assert world.stops.tried == []
+    (record,) = world.records.kept.values()
+    assert (record.pod_name, record.phase, record.stop) == ("web-1", Phase.BLOCKED, None)
+    assert "GPUEvictionBlocked" in world.events.reasons("web-1")
+    world.actor.together = None
+    await world.run(6)
+    assert world.stops.stopped == ["web"]
+
+
 @pytest.mark.parametrize("kind", [VerdictKind.ACTIVE, VerdictKind.UNKNOWN])
 async def test_one_pod_that_is_not_idle_keeps_its_owner(kind: VerdictKind) -> None:
     """Also under a Deployment, whose pods otherwise stand alone."""

@@ -122,6 +122,49 @@ def test_a_deployment_loses_one_pod_and_is_then_only_warned(
     assert "OwnerRecreates" in _last_said(reaper.log())[stage.namespace, second]
 
 
+def test_a_run_stays_whole_under_a_budget_that_lets_one_pod_go(
+    stage: Any, start_reaper: Callable[..., Any], terms: Mapping[str, str]
+) -> None:
+    """Each of both ranks might go, and both might not; once there is no budget both go."""
+    notes = {"sandbox.gpu-tenure.io/started-ago": "60m", "sandbox.gpu-tenure.io/activity": "idle"}
+    resources = {"limits": {"nvidia.com/gpu": "1"}}
+    template = {
+        "metadata": {"labels": {**terms, "app": "ranks"}, "annotations": notes},
+        "spec": {
+            "restartPolicy": "Never",
+            "nodeSelector": {"kubernetes.io/hostname": stage.node},
+            "containers": [{"name": "main", "image": "registry.example/x:1", "resources": resources}],
+        },
+    }
+    job = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": template}
+    _budget(stage, "ranks")
+    stage.api.create(
+        f"/apis/batch/v1/namespaces/{stage.namespace}/jobs", {"metadata": {"name": "ranks"}, "spec": job}
+    )
+    budget = f"/apis/policy/v1/namespaces/{stage.namespace}/poddisruptionbudgets/ranks"
+    stage.api.wait(
+        lambda: stage.api.get(budget).get("status", {}).get("disruptionsAllowed") == 1,
+        40,
+        "the budget lets one of two pods go",
+    )
+    uids = {one["metadata"]["uid"] for one in stage.api.list(stage.pods)}
+    assert len(uids) == 2
+    stage.history()
+    reaper = start_reaper("--budget-wait=2s")
+    stage.api.wait(lambda: list(_phases(stage).values()) == ["Blocked"], 45, "the budget blocks")
+    reaper.wait_cycles(5)
+    found = stage.api.list(stage.pods)
+    assert {one["metadata"]["uid"] for one in found} == uids
+    assert not [one for one in found if "deletionTimestamp" in one["metadata"]]
+    assert list(_phases(stage).values()) == ["Blocked"]
+
+    stage.api.delete(budget)
+    stage.api.wait(
+        lambda: not uids & {one["metadata"]["uid"] for one in stage.api.list(stage.pods)}, 40, "both go"
+    )
+    stage.api.wait(lambda: list(_phases(stage).values()) == ["Accepted"] * 2, 20, "both are recorded")
+
+
 def _running_pod(stage: Any, others: set[str]) -> str:
     def find() -> str | None:
         for pod in stage.api.list(stage.pods):
