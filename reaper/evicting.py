@@ -19,8 +19,8 @@ from reaper.report import Reporter
 from reaper.stopping import TOO_SLOW, Stopper, is_old
 from reaper.subjects import Subject
 
-LOOK_SECONDS = 30.0
-"""A look that is older than this proves nothing: what was idle may be in use again."""
+ASKING_SECONDS = 30.0
+"""Asking about the pods of a run takes no longer than this, or the run is spared."""
 
 ALL_AT_ONCE = frozenset({Reason.PAUSED, Reason.NOT_LEADER})
 """Refusals that concern every action of the cycle."""
@@ -40,28 +40,33 @@ class Evictor:
         """Acts on the groups, in their order."""
         by_uid = {record.pod_uid: record for record in records}
         for group in groups:
+            # Prometheus may take most of the time that a look is worth something.
+            looked = self._ports.clock.monotonic()
             confirmed = await self._recheck.confirm(group)
             if isinstance(confirmed, Refusal):
                 self._recorder.spared(group, confirmed)
                 if confirmed.reason in ALL_AT_ONCE:
                     return
                 continue
-            if not await self._act(structs.replace(group, members=confirmed), by_uid):
+            if not await self._act(structs.replace(group, members=confirmed), by_uid, looked):
                 return
 
-    async def _act(self, group: Group, by_uid: dict[str, Record]) -> bool:
-        """Acts on one group; False if the cycle must not act any more."""
+    async def _act(self, group: Group, by_uid: dict[str, Record], looked: float) -> bool:
+        """Acts on one group, at which somebody began to look then; False if the cycle must act no more."""
         started = [by_uid[uid].decided_at for uid in group.uids if uid in by_uid]
         decided_at = min(started, default=self._ports.clock.now().replace(microsecond=0))
-        looked = self._ports.clock.monotonic()
+        asked = self._ports.clock.monotonic()
         if len(group.members) > 1 or group.action is Action.STOP:
             refused = await self._first_refusal(group, by_uid, decided_at)
             if refused is not None:
                 return refused is not Outcome.BUSY
-            if self._ports.clock.monotonic() - looked > LOOK_SECONDS:
+            if self._ports.clock.monotonic() - asked > ASKING_SECONDS:
                 why = "asking about every pod of the run took too long"
                 self._recorder.spared(group, Refusal(Reason.CHANGED, why))
                 return True
+        if is_old(looked, self._ports.clock.monotonic()):
+            self._recorder.spared(group, TOO_SLOW)
+            return True
         if group.action is Action.STOP:
             return await self._stopper.stop(group, decided_at, looked)
         return await self._evict(group, decided_at, looked)

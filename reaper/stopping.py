@@ -21,8 +21,8 @@ from runtime.kube import ApiError, ApiUnreachable
 
 ALREADY = Result(Outcome.ACCEPTED, "it was stopped already")
 OLDEST_SECONDS = 60.0
-"""Nothing is begun on a look that is older than this, however long the records of an action took."""
-TOO_SLOW = Refusal(Reason.CHANGED, "writing the records took too long: what was idle may be in use again")
+"""Nothing is begun on a look that is older than this, whatever took so long: metrics, questions, records."""
+TOO_SLOW = Refusal(Reason.CHANGED, "the look is too old by now: what was idle may be in use again")
 
 
 def is_old(looked: float, now: float) -> bool:
@@ -45,7 +45,7 @@ class Stopper:
     async def stop(self, group: Group, decided_at: datetime, looked: float) -> bool:
         """Stops the owners of a group whose pods may all go; False if the cycle must not act any more.
 
-        `looked` is when, by the monotonic clock, the pods were looked at.
+        `looked` is when, by the monotonic clock, somebody began to look at the pods.
         """
         try:
             found = await self._find(group)

@@ -250,6 +250,21 @@ async def test_nothing_is_evicted_on_a_look_that_its_record_made_old() -> None:
     assert world.actor.evicted == ["a"]
 
 
+@pytest.mark.parametrize(("names", "seconds"), [(["a"], 61), (["a", "b"], 61), (["a"], 45), (["a", "b"], 45)])
+async def test_how_long_prometheus_took_makes_a_look_older(names: list[str], seconds: int) -> None:
+    """What it shows is as old as the question; nothing is even recorded on it after a minute."""
+    world = FakeWorld()
+    for name in names:
+        world.owners.chosen[name] = Root("batch/v1", "Job", "team-a", "train", "uid-train")
+        world.add(name)
+    await world.run(31)
+    world.before_look = lambda: setattr(world.clock, "time", world.clock.time + timedelta(seconds=seconds))
+    await world.run(2)
+    assert world.observed >= 33, "it was looked again"
+    assert world.actor.evicted == ([] if seconds > 60 else names)
+    assert bool(world.records.kept) == (seconds <= 60)
+
+
 async def test_a_budget_is_asked_again_after_minutes_and_told_once() -> None:
     """Not in every cycle."""
     world = await warned()

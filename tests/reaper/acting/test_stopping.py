@@ -97,6 +97,19 @@ async def test_a_budget_that_lets_only_some_pods_go_keeps_the_owner() -> None:
     assert world.stops.stopped == ["web"]
 
 
+async def test_no_owner_is_stopped_on_metrics_that_took_too_long() -> None:
+    """What Prometheus shows is as old as the question."""
+    world = stage(WEB, "web-1")
+    await world.run(31)
+    world.before_look = lambda: setattr(world.clock, "time", world.clock.time + timedelta(seconds=61))
+    await world.run(2)
+    assert world.stops.tried == []
+    assert world.records.kept == {}
+    world.before_look = lambda: None
+    await world.run(1)
+    assert world.stops.stopped == ["web"]
+
+
 @pytest.mark.parametrize("kind", [VerdictKind.ACTIVE, VerdictKind.UNKNOWN])
 async def test_one_pod_that_is_not_idle_keeps_its_owner(kind: VerdictKind) -> None:
     """Also under a Deployment, whose pods otherwise stand alone."""
