@@ -159,9 +159,9 @@ def assemble(table: Table, timings: Mapping[Series, Timing], window: int, at: da
                 kind = (series.source.sharing, series.source.rests, _anywhere(place))
                 whole = (allocated if given else found).setdefault(kind, {})
                 other = whole.get(series.metric.name)
-                whole[series.metric.name] = merge(other, reading) if other else reading
-    for device, used in _processes(aliased).items():
-        boards[device] = msgspec.structs.replace(boards.get(device, Board()), processes=used)
+                whole[series.metric.name] = _both(other, reading)
+    for device, reading in _processes(aliased).items():
+        boards[device] = msgspec.structs.replace(boards.get(device, Board()), processes=reading)
     return Signals(window, _by_pod(found), boards, _by_pod(allocated))
 
 
@@ -174,23 +174,33 @@ def _by_pod(
     return pods
 
 
-def _processes(aliased: Iterable[_Rows]) -> dict[str, float]:
-    """The most that processes used of each device, 0 for none; both kinds of series have the alias."""
-    devices: dict[tuple[PodKey, str], set[str]] = {}
-    used: dict[tuple[PodKey, str], float] = {}
+def _processes(aliased: Iterable[_Rows]) -> dict[str, Reading]:
+    """What processes hold of each device, 0 for none; both kinds of series have the alias."""
+    devices: dict[tuple[PodKey, str], dict[str, Reading]] = {}
+    used: dict[tuple[PodKey, str], Reading] = {}
     for rows in aliased:
-        for place, value in rows.rows(Asked.MAXIMUM).items():
+        for place in rows.places():
             alias = (place.key, place.container)
             if rows.series.metric.role is Role.NAME:
-                devices.setdefault(alias, set()).add(place.device)
+                devices.setdefault(alias, {})[place.device] = _nobody(rows.series)
             else:
-                used[alias] = max(value, used.get(alias, 0.0))
-    found: dict[str, float] = {}
+                used[alias] = _both(used.get(alias), rows.reading(place))
+    found: dict[str, Reading] = {}
     for alias, names in devices.items():
         # An address that two exporters had in turn stands for the devices of both.
-        for name in names:
-            found[name] = max(used.get(alias, 0.0), found.get(name, 0.0))
+        for name, nobody in names.items():
+            found[name] = _both(found.get(name), used.get(alias, nobody))
     return found
+
+
+def _nobody(series: Series) -> Reading:
+    """What a source that tells of processes says of a device that has none."""
+    metric = next(one for one in series.source.metrics if one.role is Role.PROCESS)
+    return Reading(metric, series.source.name, maximum=0.0)
+
+
+def _both(one: Reading | None, other: Reading) -> Reading:
+    return other if one is None else merge(one, other)
 
 
 def merge(one: Reading, other: Reading) -> Reading:

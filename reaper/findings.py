@@ -130,6 +130,22 @@ def whole(device: Device, board: Board, terms: Terms) -> Finding | None:
     return None
 
 
+def processes(device: Device, terms: Terms) -> Finding | None:
+    """Whether a process computes although the device seems idle; one that only holds memory may be parked."""
+    for reading in device.of(Role.PROCESS):
+        if not reading.metric.works:
+            continue
+        mean = reading.average if terms.statistic is Statistic.AVERAGE else None
+        value = reading.maximum if mean is None else mean
+        # Another unit than percent would be out of range, and no proof of rest either.
+        if reading.maximum is None or value is None or value >= terms.utilization:
+            seen = "cannot be true" if reading.maximum is None or value is None else f"{value:.3g} %"
+            return unknown(
+                Reason.SIGNALS_DISAGREE, f"{reading.metric.signal} on {device.name} compute ({seen})"
+            )
+    return None
+
+
 def rest(device: Device, board: Board, settings: JudgeSettings) -> Finding | None:
     """Whether such a device as AMD's is at rest: its activity can read 0 when busy, its power cannot."""
     if not device.rests:

@@ -192,9 +192,12 @@ def calm_since(reading: Reading, threshold: int) -> datetime | None:
     return reading.above[threshold] or reading.seen_since
 
 
-def held(device: Device) -> float | None:
-    """The device memory in use now, in bytes."""
-    used = (reading.last for reading in device.of(Role.MEMORY) if reading.last is not None)
+def held(device: Device, boards: Mapping[str, Board]) -> float | None:
+    """The device memory in use now, in bytes; where no metric tells, what a process holds of the device."""
+    used = [reading.last for reading in device.of(Role.MEMORY) if reading.last is not None]
+    told = boards.get(device.device, Board()).processes
+    if not used and told is not None and device.sharing is Sharing.DEVICE and not device.instance:
+        return told.last
     return max(used, default=None)
 
 
@@ -203,8 +206,10 @@ def signals(
 ) -> Iterator[SignalEvidence]:
     """The evidence of the signals that matter to people, device by device."""
     for device in devices:
-        host = boards.get(device.device, Board()).host
-        for reading in (*device.readings, *(host if device.sharing is Sharing.SHARE else ())):
+        board = boards.get(device.device, Board())
+        host = board.host if device.sharing is Sharing.SHARE else ()
+        told = () if board.processes is None else (board.processes,)
+        for reading in (*device.readings, *host, *told):
             if reading.metric.role in EVIDENT_ROLES:
                 yield _signal(device, reading, threshold)
 

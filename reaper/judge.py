@@ -122,7 +122,10 @@ class _Case:
             VerdictKind.IDLE,
             Reason.NEVER_TOUCHED if self.untouched else Reason.BELOW_THRESHOLD,
             self._idle_since(),
-            any((holdings.held(device) or 0) >= self.settings.parked_bytes for device in self.devices),
+            any(
+                (holdings.held(device, self.signals.boards) or 0) >= self.settings.parked_bytes
+                for device in self.devices
+            ),
             evidence,
             self._sentence(evidence),
         )
@@ -168,6 +171,9 @@ class _Case:
             else self._of_whole(device, board)
         )
         yield from parts
+        working = findings.processes(device, self.terms)
+        if working is not None:
+            yield working
         yield from findings.vetoes(device.device, board)
 
     def _of_whole(self, device: Device, board: Board) -> Iterator[Finding]:
@@ -269,7 +275,8 @@ class _Case:
         activity = self.activity or [one for device in self.untouched for one in device.readings]
         worst = min(activity, key=lambda one: one.coverage or 0.0, default=None)
         maxima = [reading.maximum for reading in self.activity if reading.maximum is not None]
-        held = [value for device in self.devices if (value := holdings.held(device)) is not None]
+        boards = self.signals.boards
+        held = [value for one in self.devices if (value := holdings.held(one, boards)) is not None]
         return Evidence(
             window=self.signals.seconds,
             utilization=self.terms.utilization,
@@ -282,9 +289,7 @@ class _Case:
             expected_samples=worst.expected if worst else 0,
             memory=round(max(held)) if held else None,
             vetoes=tuple(dict.fromkeys(one.sentence for one in found if one.kind is VerdictKind.UNKNOWN)),
-            signals=tuple(
-                holdings.signals(self.devices or self.untouched, self.signals.boards, self.terms.utilization)
-            ),
+            signals=tuple(holdings.signals(self.devices or self.untouched, boards, self.terms.utilization)),
         )
 
     def _sentence(self, evidence: Evidence) -> str:

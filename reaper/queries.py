@@ -181,6 +181,11 @@ def average(series: Series, window: int, step: float, reach: float) -> str:
     return f"avg_over_time(({_valid(series, reach)})[{span(window)}:{span(step)}])"
 
 
+def plain_average(series: Series, window: int) -> str:
+    """The mean of all samples, of series whose samples are not counted."""
+    return series.largest(f"avg_over_time({series.selector}[{span(window)}])")
+
+
 def closer_maximum(series: Series, window: int, step: float, pick: str) -> str:
     """The largest sample that can be true, looking at slices of one interval each.
 

@@ -50,6 +50,8 @@ class Questions(Struct, frozen=True):
                     yield from self._of_recorded(series, window)
                     continue
                 yield from _of_whole(series, timing, window)
+                if series.metric.works and window in self.averaged:
+                    yield (series, Asked.AVERAGE, window), queries.plain_average(series, window)
                 if window in timing.steps and series.counted and series.metric.role in RANGED:
                     yield from self._of_steps(series, timing.steps[window], window, reach)
 

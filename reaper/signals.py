@@ -113,8 +113,8 @@ class Board(Struct, frozen=True):
         pods: The pods whose series name the device, by instance.
         activity: The largest activity in percent of any series that describes the device itself, by instance.
         whole: The readings of series that name no pod, by instance.
-        processes: The most that any process held in the window, 0 if there was none; None if no source tells
-            of processes on this device.
+        processes: What processes hold, told by a source that names no pods; its maximum is 0 if there was
+            none in the window. None if no such source sees this device.
     """
 
     fault_code: float = 0.0
@@ -125,7 +125,7 @@ class Board(Struct, frozen=True):
     pods: Mapping[str, frozenset[PodKey]] = msgspec.field(default_factory=dict)
     activity: Mapping[str, float] = msgspec.field(default_factory=dict)
     whole: Mapping[str, tuple[Reading, ...]] = msgspec.field(default_factory=dict)
-    processes: float | None = None
+    processes: Reading | None = None
 
 
 class Signals(Struct, frozen=True, dict=True):

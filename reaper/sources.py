@@ -21,7 +21,8 @@ class Role(StrEnum):
     FAULT_CODE (non-zero), LAST_FAULT (a code that stays until a reset: not the same for the whole window),
     FAULT_COUNT (moved), ENERGY (stood still) and POWER (above rest) only veto.
     HOLDER tells which pod holds which device, whatever its value. ALLOCATED tells that a share was given out,
-    PROCESS (above 0) that a process uses it. NAME tells which device is meant where others lack its name.
+    PROCESS (above 0) that a process is there; in percent it tells how much the process computes, and must
+    agree. NAME tells which device is meant where others lack its name.
     """
 
     ACTIVITY = "activity"
@@ -79,6 +80,11 @@ class Metric(Struct, frozen=True, cache_hash=True):
     unit: str = "%"
     principal: bool = False
     where: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def works(self) -> bool:
+        """Whether it tells how much a process computes; one that only holds memory may be parked."""
+        return self.role is Role.PROCESS and self.unit == "%"
 
 
 class Form(Struct, frozen=True, cache_hash=True):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from policy.devices import Devices
 from policy.memory import parse_memory
 from policy.verdicts import Reason
-from tests.reaper.judging.cases import TERMS, Case
+from tests.reaper.judging.cases import AVERAGE, TERMS, Case, once
 from tests.reaper.judging.cases_of_nvidia import smi
 from tests.reaper.judging.cases_of_vendors import MLU, NPU, ascend, mlu
 from tests.reaper.judging.past import IDLE, LEGACY, Line, Value, dcgm, gpu, hami, scraped, steady, workload
@@ -21,6 +21,7 @@ GIB = float(1 << 30)
 Values = Mapping[str, Value]
 RISING: Value = lambda ago: 3.0 if ago < 900 else 2.0  # noqa: E731
 SMALL = replace(TERMS, memory=parse_memory("10%"))
+MEAN = replace(AVERAGE, memory=None)
 
 
 def expected(
@@ -32,7 +33,7 @@ def expected(
     """A case per row: an idle pod but for the values of the row."""
     for what, (values, reason) in table.items():
         name = f"{source}-{what}".replace(" ", "-")
-        terms = SMALL if "memory" in what else TERMS
+        terms = SMALL if "memory" in what else MEAN if "mean" in what else TERMS
         yield Case(f"{source}: {what}", gpu(name, **pod), lines(name, values), reason, terms)  # type: ignore[arg-type]
 
 
@@ -111,6 +112,15 @@ def of_amd() -> Iterator[Case]:
             "much memory is held": ({"gpu_used_vram": steady(90_000.0), **memory}, HELD),
             "little memory is not": ({"gpu_used_vram": steady(300.0), **memory}, IDLE_STILL),
             "a process without activity": ({"gpu_process_cu_occupancy": IDLE, **rest}, IDLE_STILL),
+            "a process just below": ({"gpu_process_cu_occupancy": steady(4.0), **rest}, IDLE_STILL),
+            "a process that computes": ({"gpu_process_cu_occupancy": once(1800, 5.0), **rest}, disagree),
+            "a process that computed before": (
+                {"gpu_process_cu_occupancy": once(3900, 90.0), **rest},
+                IDLE_STILL,
+            ),
+            "a process on 200 units": ({"gpu_process_cu_occupancy": steady(200.0), **rest}, disagree),
+            "a mean of processes": ({"gpu_process_cu_occupancy": once(1800, 60.0), **rest}, IDLE_STILL),
+            "a large mean of processes": ({"gpu_process_cu_occupancy": steady(12.0), **rest}, disagree),
         },
         resource="amd.com/gpu",
     )

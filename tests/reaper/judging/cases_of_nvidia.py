@@ -146,8 +146,8 @@ def held(pod: str) -> list[Line]:
     return dcgm(pod, util=None, engine=None, uuid=f"GPU-{pod}")
 
 
-def watched(pod: str, value: Value, held: bool) -> list[Line]:
-    """What gpu-idle-exporter says of a device, and of a process on it, half an hour ago, by number."""
+def watched(pod: str, value: Value, held: float = 0.0, until: float = 0.0) -> list[Line]:
+    """What gpu-idle-exporter says of a device, and of a process on it until so long ago, by number."""
     node = {"job": "gpu-idle", "instance": f"{pod}:9101", "gpu": "0"}
     device = {**node, "model": "A100", "uuid": f"GPU-{pod}"}
     process = {**node, "pid": "4711", "process": "python"}
@@ -155,7 +155,7 @@ def watched(pod: str, value: Value, held: bool) -> list[Line]:
         Line("gpu_idle_device_utilization_percent", device, value),
         Line("gpu_idle_device_temperature_celsius", device, steady(40.0)),
     ]
-    used = Line("gpu_idle_process_memory_used_bytes", process, steady(4e8), until=1800)
+    used = Line("gpu_idle_process_memory_used_bytes", process, steady(held), until=until)
     return [*lines, *([used] if held else [])]
 
 
@@ -179,10 +179,15 @@ def of_device_exporters() -> Iterator[Case]:
     yield Case("nvidia-smi: an encoder counts as activity", gpu("smi-coder"), lines, busy)
     lines = [*dcgm("smi-doubt", uuid="GPU-smi-doubt"), *smi("smi-doubt", steady(0.9))]
     yield Case("nvidia-smi contradicts dcgm-exporter", gpu("smi-doubt"), lines, Reason.SIGNALS_DISAGREE)
+    contradicts = "gpu-idle-exporter contradicts, and never proves"
     for pod, own, value, reason in (
         ("hold-zero", held("hold-zero"), IDLE, nothing),
         ("hold-doubt", dcgm("hold-doubt", uuid="GPU-hold-doubt"), BUSY, Reason.SIGNALS_DISAGREE),
         ("hold-agrees", dcgm("hold-agrees", uuid="GPU-hold-agrees"), IDLE, idle),
     ):
-        lines = [*own, *watched(pod, value, held=pod == "hold-doubt")]
-        yield Case(f"gpu-idle-exporter contradicts, and never proves: {pod}", gpu(pod), lines, reason)
+        lines = [*own, *watched(pod, value, held=4e8 if pod == "hold-doubt" else 0.0, until=1800)]
+        yield Case(f"{contradicts}: {pod}", gpu(pod), lines, reason)
+    for pod, until in (("hold-parked", 0.0), ("hold-left", 1800.0)):
+        own = dcgm(pod, memory=None, uuid=f"GPU-{pod}")
+        lines = [*own, *watched(pod, IDLE, held=20e9, until=until)]
+        yield Case(f"gpu-idle-exporter: a process that waits is no activity: {pod}", gpu(pod), lines, idle)

@@ -31,6 +31,7 @@ TRAPS = {
     "also: of what was given": "cores-card cores-given cores-less cores-none",
     "also: frozen exporters": "frozen frozen-lately thawed once-seen no-energy amd-frozen clock-new",
     "also: duty cycles": "duty",
+    "also: processes that compute": "AMD-a-process-that-computes AMD-a-process-on-200-units hold-parked",
     "also: parked models": "parked holding small unmeasured percent percent-less vgpu",
     "also: scrape intervals": "slow seldom",
     "also: the exporter is no workload": "dcgm-exporter-0 old-set mixed beside-gpu",
@@ -62,7 +63,7 @@ IDLE_OR_UNKNOWN = {
     "dcgm: virtual GPUs": "zero-rest zero-a",
     "dcgm: MIG without its label": "mig-bare-rest mig-bare",
     "hami-legacy: Volcano": "vgpu-rest vgpu-busy",
-    "gpu-idle": "hold-agrees hold-zero",
+    "gpu-idle": "hold-agrees hold-parked hold-left hold-zero",
     "ascend: virtual NPUs": "npu-part-rest npu-part",
     "cambricon: shares": "mlu-vf-rest mlu-vf",
 }

@@ -141,16 +141,19 @@ def test_a_partly_idle_pod_is_reported(observation: Observation) -> None:
     ("pod", "processes"),
     [
         pytest.param("hold-doubt", 4e8, id="a process that was there"),
-        pytest.param("hold-zero", 0.0, id="no process at all"),
+        pytest.param("hold-parked", 20e9, id="a process that is there"),
+        pytest.param("hold-agrees", 0.0, id="no process at all"),
         pytest.param("idle", None, id="no source that tells"),
     ],
 )
 def test_processes_are_found_by_the_number_of_the_device(
     pod: str, processes: float | None, observation: Observation
 ) -> None:
-    """Series of processes lack the UUID; others of the same target have both."""
-    device = case_of(pod).lines[0].labels["UUID"]
-    assert observation.windows[HOUR].boards[device].processes == processes
+    """Series of processes lack the UUID; others of the same target have both. The evidence shows them."""
+    found = [one for one in judged(case_of(pod), observation).evidence.signals if one.name == "processes"]
+    assert [(one.source, one.unit, one.maximum) for one in found] == (
+        [] if processes is None else [("gpu-idle", "B", processes)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,6 +161,8 @@ def test_processes_are_found_by_the_number_of_the_device(
     [
         pytest.param("parked", True, id="20 GiB held without activity is parked"),
         pytest.param("idle", False, id="400 MiB held is not"),
+        pytest.param("hold-parked", True, id="20 GB held by a process, as only gpu-idle-exporter tells"),
+        pytest.param("hold-left", False, id="a process that has ended holds nothing"),
     ],
 )
 def test_parked(name: str, parked: bool, observation: Observation) -> None:
