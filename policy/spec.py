@@ -132,6 +132,8 @@ class ActWindow(Struct, frozen=True):
     """When the reaper may act: on these days (numbers, Monday is 0), from `start` to `end`, in `time_zone`.
 
     A window whose end is before its start reaches into the next day, and belongs to the day it starts on.
+    What the clocks there show counts: times that they skip are in no window, times that come twice are in it
+    twice.
     """
 
     days: frozenset[int]
