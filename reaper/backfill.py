@@ -44,6 +44,9 @@ def backfill_of(
     """
     if subject.skip is not Reason.NO_TERMS or namespace is None or first_seen is None:
         return None
+    if not subject.pod.certain:
+        # Terms would vouch for claims that nobody has looked up.
+        return None
     if enforcement_of(namespace.metadata.labels) is not Enforcement.ENABLED:
         return None
     labels = namespace.metadata.labels or {}

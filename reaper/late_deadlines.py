@@ -71,7 +71,7 @@ def concerned(
         return None
     if not is_enforcing(rules.profile, enforcement_of(namespace.metadata.labels)):
         return None
-    if Annotation.DEADLINE in subject.pod.annotations:
+    if Annotation.DEADLINE in subject.pod.annotations or not subject.pod.certain:
         return None
     if now - first_seen < subject.terms.after.delta + subject.terms.warm_up.delta:
         return None

@@ -8,11 +8,13 @@ from msgspec import Struct
 
 from policy.devices import Devices, devices_of
 from policy.durations import readable_time
-from policy.keys import Label
+from policy.keys import Annotation, Label
 from policy.objects import OwnerReference, Pod, PodStatus
 from policy.resources import BUILT_IN_TABLE, ResourceTable
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+OWN_KEYS = frozenset(str(key) for keys in (Label, Annotation) for key in keys)
+"""By any of these a pod says that it holds GPUs, whatever its claims are."""
 
 
 class GpuPod(Struct, frozen=True):
@@ -47,15 +49,21 @@ class GpuPod(Struct, frozen=True):
         """Whether the pod has ended and only its object is left."""
         return self.phase in FINISHED_PHASES
 
+    @property
+    def certain(self) -> bool:
+        """Whether it is known to hold GPUs: by what it asks for, or because admission knew its claims."""
+        return self.devices.is_gpu or Label.POLICY in self.labels
+
 
 def gpu_pod(pod: Pod, table: ResourceTable = BUILT_IN_TABLE) -> GpuPod | None:
     """Reads a pod; None if it holds no GPU, or lacks the name, namespace or creation time of a stored one.
 
-    Claims are not looked up here: a pod whose claims admission knew to hold GPUs carries a policy.
+    Claims are not looked up here: one with claims is taken for a GPU pod if it carries a label or annotation
+    of ours, by admission, which knew that they hold GPUs, or by whoever made it.
     """
     meta = pod.metadata
     devices = devices_of(pod.spec, meta.annotations, table)
-    claims = devices.unresolved and Label.POLICY in (meta.labels or {})
+    claims = devices.unresolved and not OWN_KEYS.isdisjoint({*(meta.labels or ()), *(meta.annotations or ())})
     created = readable_time(meta.creation_timestamp)
     if not (devices.is_gpu or claims) or not meta.name or not meta.namespace or created is None:
         return None

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from policy.devices import Devices
 from policy.durations import duration_of, format_time
+from policy.errors import FieldError
 from policy.objects import Pod
 from policy.terms import Action, Statistic, Terms, terms_to_labels
 from policy.verdicts import Reason, VerdictKind
@@ -109,6 +110,12 @@ def pod_of(
     found = gpu_pod(msgspec.json.decode(raw, type=Pod))
     assert found is not None
     return found
+
+
+def claiming(pod: GpuPod) -> GpuPod:
+    """The pod with a claim of unknown devices in place of its GPUs."""
+    unknown = (FieldError("spec.resourceClaims[0]", "is not known"),)
+    return structs.replace(pod, devices=structs.replace(pod.devices, counts={}, unresolved=unknown))
 
 
 def verdict_of(

@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from policy.selection import PolicySet
 from policy.verdicts import VerdictKind
 from reaper.records import Phase, Record
 from runtime.kube import ApiError
-from tests.reaper.acting.made import NOON, POLICY, minutes, record_of_pod
+from tests.reaper.acting.made import NOON, POLICY, claiming, minutes, record_of_pod
 from tests.reaper.acting.worlds import FakeWorld, annotate, warned
 
 
@@ -48,6 +49,16 @@ async def test_pods_without_terms_get_them_after_a_while() -> None:
     assert world.pod("new").labels["gpu-tenure.io/policy"] == "default"
     assert world.pod("new").labels["gpu-tenure.io/idle-action"] == "evict"
     assert world.pod("old").labels["gpu-tenure.io/idle-action"] == "warn"
+
+
+async def test_claims_that_nobody_looked_up_are_counted_without_terms() -> None:
+    """Terms would vouch for them, so they get none."""
+    world = FakeWorld()
+    pod = world.add("claims", VerdictKind.UNKNOWN, labels={})
+    world.pods[pod.uid] = claiming(pod)
+    await world.run(200)
+    assert world.pod("claims").labels == {}
+    assert REGISTRY.get_sample_value("gpu_tenure_reaper_pods_without_terms") == 1
 
 
 @pytest.mark.parametrize("settings", [{"dry_run": True}, {"profile": "observe"}, {"backfill": False}])

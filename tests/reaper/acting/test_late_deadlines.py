@@ -16,7 +16,7 @@ from reaper.late_deadlines import DatedJob, JobSpec, JobStatus
 from reaper.owners import Root
 from runtime.kube import ApiError
 from tests.reaper.acting.kube import FakeKube
-from tests.reaper.acting.made import NOON, POLICY, minutes, pod_of
+from tests.reaper.acting.made import NOON, POLICY, claiming, minutes, pod_of
 from tests.reaper.acting.worlds import FakeWorld
 
 DAY = 86_400
@@ -103,6 +103,18 @@ async def test_who_gets_none(world: Any, pod: Any) -> None:
     await found.run(1)
     await found.run(2, after=LONG)
     assert found.late_deadlines.given == []
+
+
+@pytest.mark.parametrize(("labels", "given"), [({}, []), (None, [("a", 3 * DAY)])])
+async def test_claims_get_one_only_if_admission_knew_them(labels: Any, given: Any) -> None:
+    """What else claims hold, such as network cards, has no deadline of ours."""
+    world = world_of(backfill=False)
+    add(world, labels=labels)
+    uid = world.pod("a").uid
+    world.pods[uid] = claiming(world.pods[uid])
+    await world.run(1)
+    await world.run(1, after=timedelta(hours=30))
+    assert world.late_deadlines.given == given
 
 
 async def test_nobody_gets_one_where_a_quota_counts_by_deadline() -> None:

@@ -18,7 +18,7 @@ from reaper.marks import Mark
 from reaper.owners import root_of_pod
 from reaper.subjects import Subject
 from reaper.survey import Rules, is_judged, is_open, survey
-from tests.reaper.acting.made import LABELS, NOON, POLICY, minutes, pod_of
+from tests.reaper.acting.made import LABELS, NOON, POLICY, claiming, minutes, pod_of
 
 RULES = Rules(profile=Profile.ENFORCE, excluded_namespaces=frozenset({"kube-system"}))
 POLICIES = PolicySet.of([POLICY])
@@ -161,6 +161,7 @@ NOT_FILLED = [
         id="a dry-run namespace",
     ),
     pytest.param({"pod": pod_of("a", labels={}, namespace="kube-system")}, id="an excluded namespace"),
+    pytest.param({"pod": claiming(pod_of("a", labels={}))}, id="claims that nobody looked up"),
 ]
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from policy.devices import devices_of
-from policy.keys import Label
+from policy.keys import Annotation, Label
 from policy.objects import Pod
 from policy.resources import TABLE, Unit, parse_table
 from policy.verdicts import Reason, VerdictKind
@@ -80,15 +80,33 @@ def test_more_devices_than_are_seen_are_not_idle() -> None:
 CLAIMS = [{"name": "c", "resourceClaimTemplateName": "t"}]
 
 
-def test_claims_of_a_pod_that_admission_knew() -> None:
-    """It is kept, since it carries a policy, and is never idle: what it holds is not looked up here."""
+SAYING = [
+    pytest.param({"labels": {Label.POLICY.value: "default"}}, True, id="admission knew that they hold GPUs"),
+    pytest.param({"labels": {Label.IDLE_AFTER.value: "4h"}}, False, id="its user asked for terms"),
+    pytest.param({"annotations": {Annotation.REQUESTED_BY.value: "ana"}}, False, id="it says who asked"),
+]
+
+
+@pytest.mark.parametrize(("meta", "certain"), SAYING)
+def test_claims_of_a_pod_that_says_that_it_holds_gpus(meta: dict[str, Any], certain: bool) -> None:
+    """It is kept, since it carries a key of ours, and is never idle: what it holds is not looked up here."""
     plain = pod({}, resourceClaims=CLAIMS)
-    assert gpu_pod(plain) is None
-    labels = msgspec.structs.replace(plain.metadata, labels={Label.POLICY.value: "default"})
-    found = gpu_pod(msgspec.structs.replace(plain, metadata=labels))
+    metadata = msgspec.structs.replace(plain.metadata, **meta)
+    found = gpu_pod(msgspec.structs.replace(plain, metadata=metadata))
     assert found is not None
+    assert found.certain is certain
     judged = verdict(device(), pod=gpu("p", devices=found.devices))
     assert (judged.kind, judged.reason) == (VerdictKind.UNKNOWN, Reason.UNSUPPORTED_SOURCE)
+
+
+def test_claims_of_a_pod_that_says_nothing() -> None:
+    """They may be for network cards; without claims a key of ours makes no GPU pod either."""
+    others = {"labels": {"app": "web"}, "annotations": {"example.org/gpu": "yes"}}
+    plain = pod({}, resourceClaims=CLAIMS)
+    metadata = msgspec.structs.replace(plain.metadata, **others)
+    assert gpu_pod(msgspec.structs.replace(plain, metadata=metadata)) is None
+    asked = msgspec.structs.replace(plain.metadata, labels={Label.IDLE_AFTER.value: "4h"})
+    assert gpu_pod(msgspec.structs.replace(pod({}), metadata=asked)) is None
 
 
 def test_a_part_of_a_card_is_never_idle() -> None:
