@@ -148,6 +148,14 @@ async def test_what_kueue_manages_is_stopped_by_its_workload() -> None:
     assert (found.stop.field, found.stop.value, found.stop.former) == ("/spec/active", "false", "null")
 
 
+@pytest.mark.parametrize("key", ["kueue.x-k8s.io/podset", "kueue.x-k8s.io/managed"])
+async def test_what_kueue_started_without_a_queue_name_is_known_by_its_pods(key: str) -> None:
+    """Kueue may manage objects that name no queue; it marks the pods of whatever it starts."""
+    answers = {("GET", JOB_PATH): owner_of("uid-job"), **kueue(workload("v", "uid-job"))}
+    found = await find(answers, JOB, labels={**LABELS, key: "main"})
+    assert (found.stop.kind, found.stop.name) == ("Workload", "v")
+
+
 async def test_a_kind_without_a_way_is_stopped_by_its_workload() -> None:
     """Kueue knows how; what it manages need not be in the table."""
     owner = Root("jobset.x-k8s.io/v1alpha2", "JobSet", "team-a", "set", "uid-set")
