@@ -43,13 +43,24 @@ def ordered(groups: Iterable[Group], now: datetime) -> tuple[Group, ...]:
     return tuple(sorted(groups, key=lambda group: (-waste(group, now), group.key)))
 
 
-def hourly_devices(groups: Collection[Group], judged_devices: int, limits: Limits) -> int:
+def hourly_devices(
+    groups: Collection[Group],
+    records: Collection[Record],
+    judged_devices: int,
+    limits: Limits,
+    now: datetime,
+) -> int:
     """Gives the devices that may be taken within the span.
 
-    A share, or the largest candidate if that is more.
+    A share, or the largest candidate if that is more, together with what has gone of it already: the rest of
+    an action that was broken off is not held back by its own beginning.
     """
     share = judged_devices * limits.device_percent // 100
-    return max([share, *(group.devices for group in groups)])
+    since = now - timedelta(seconds=limits.device_seconds)
+    of_owners = by_owner(records)
+    return max(
+        [share, *(group.devices + _gone(group, of_group(group, of_owners), since) for group in groups)]
+    )
 
 
 def choose(
@@ -66,7 +77,7 @@ def choose(
     up what a large one waits for, hour after hour. With `wanted` only devices that somebody waits for are
     taken, and no more of them than are waited for.
     """
-    budget = hourly_devices(candidates, judged_devices, limits)
+    budget = hourly_devices(candidates, records, judged_devices, limits, now)
     since = now - timedelta(seconds=limits.device_seconds)
     own = {uid for group in candidates for uid in group.uids}
     spent = devices_taken([record for record in records if record.pod_uid not in own], since)
@@ -107,6 +118,13 @@ def choose(
 def of_group(group: Group, of_owners: Mapping[str, list[Record]]) -> list[Record]:
     """Gives the records of all owners of a group."""
     return [record for uid in sorted(group.owner_uids) for record in of_owners.get(uid, [])]
+
+
+def _gone(group: Group, records: Collection[Record], since: datetime) -> int:
+    """Sums the devices that were taken after `since` by the action that a group is the rest of."""
+    begun = {record.decided_at for record in records if record.pod_uid in group.uids}
+    others = [one for one in records if one.decided_at in begun and one.pod_uid not in group.uids]
+    return devices_taken(others, since)
 
 
 def _earlier(

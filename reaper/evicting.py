@@ -72,20 +72,22 @@ class Evictor:
         return await self._evict(group, decided_at, looked)
 
     async def _evict(self, group: Group, decided_at: datetime, looked: float) -> bool:
-        begun = taken = False
+        begun: list[tuple[Subject, Record]] = []
         for member in group.members:
+            # Every pod has its record before the first goes: whoever comes after knows the whole of the run.
             record = await self._recorder.begin(member, decided_at, Action.EVICT)
             if record is None:
                 return True
+            begun.append((member, record))
+        if is_old(looked, self._ports.clock.monotonic()):
+            self._recorder.spared(group, TOO_SLOW)
+            return True
+        taken = any(record.phase is Phase.ACCEPTED for _, record in begun)
+        for number, (member, record) in enumerate(begun, start=1):
             if record.phase is Phase.ACCEPTED:
-                taken = True
                 continue
             if not self._ports.leading():
                 return False
-            if not begun and is_old(looked, self._ports.clock.monotonic()):
-                self._recorder.spared(group, TOO_SLOW)
-                return True
-            begun = True
             result = await self._ports.actor.evict(member.pod, dry_run=self._reporter.dry_run)
             await self._recorder.settle(member, record, result)
             if result.outcome is Outcome.BUSY:
@@ -93,6 +95,7 @@ class Evictor:
             taken = taken or result.outcome is Outcome.ACCEPTED
             if not taken:
                 # Nothing of the run has gone yet, so it can still be kept whole.
+                await self._recorder.not_asked(begun[number:], member, result)
                 return True
         return True
 

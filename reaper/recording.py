@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 import structlog
@@ -115,6 +116,26 @@ class Recorder:
                 self._memory.slow_until = now + timedelta(seconds=result.retry_after or BUSY_SECONDS)
             case Outcome.UNKNOWN:
                 self._wait(member, now, DOUBT_SECONDS)
+
+    async def not_asked(
+        self, begun: Collection[tuple[Subject, Record]], first: Subject, result: Result
+    ) -> None:
+        """Completes the records of pods that were not asked about, since the first of their run stays.
+
+        Otherwise they would count as taken once their users delete them. An answer that is not known yet
+        leaves them open: the first may have gone.
+        """
+        match result.outcome:
+            case Outcome.BUDGET if result.retry_after is None:
+                phase = Phase.BLOCKED
+            case Outcome.REFUSED | Outcome.GONE | Outcome.ENDING:
+                phase = Phase.REFUSED
+            case _:
+                return
+        now = self._ports.clock.now()
+        message = f"pod {first.pod.name} did not go first: {result.message}"
+        for _, record in begun:
+            await self._complete(record, phase, message, now)
 
     async def _accepted(self, member: Subject, record: Record, now: datetime) -> None:
         self._memory.reclaimed += member.devices

@@ -73,14 +73,21 @@ class Stopper:
 
     async def _change(self, begun: list[tuple[Subject, Record]], found: Mapping[str, Found]) -> bool:
         results: dict[str, Result] = {}
-        for member, record in begun:
+        taken = any(record.phase is Phase.ACCEPTED for _, record in begun)
+        for number, (member, record) in enumerate(begun):
             if record.phase is Phase.ACCEPTED:
                 continue
             target = found[member.pod.uid]
             if target.stop.uid not in results:
+                if results and not taken:
+                    # Nothing of the run has been stopped yet, so it can still be kept whole.
+                    first = begun[number - 1][0]
+                    await self._recorder.not_asked(begun[number:], first, list(results.values())[-1])
+                    break
                 if not self._ports.leading():
                     return False
                 results[target.stop.uid] = await self._stop(target, member)
+                taken = taken or results[target.stop.uid].outcome is Outcome.ACCEPTED
             await self._recorder.settle(member, record, results[target.stop.uid])
         return all(result.outcome is not Outcome.BUSY for result in results.values())
 

@@ -14,6 +14,7 @@ from reaper.act import Outcome, Result
 from reaper.owners import Root
 from reaper.pause import Pause
 from reaper.records import Phase
+from runtime.kube import ApiUnreachable
 from tests.reaper.acting.made import LABELS, POLICY, pod_of
 from tests.reaper.acting.worlds import FakeWorld, annotate, warned
 
@@ -160,9 +161,19 @@ async def test_budgets_are_not_listed_for_one_pod() -> None:
     assert world.actor.asked_together == []
 
 
-@pytest.mark.parametrize("outcome", [Outcome.BUDGET, Outcome.REFUSED, Outcome.GONE, Outcome.UNKNOWN])
-async def test_a_run_whose_first_pod_does_not_go_after_all_is_kept(outcome: Outcome) -> None:
-    """Somebody used up the budget since it was asked: nothing has gone yet, so the rest stays too."""
+FIRST_STAYS = [
+    pytest.param(Outcome.BUDGET, Phase.BLOCKED, Phase.BLOCKED, id="a budget was used up meanwhile"),
+    pytest.param(Outcome.REFUSED, Phase.REFUSED, Phase.REFUSED, id="somebody refuses"),
+    pytest.param(Outcome.GONE, Phase.GONE, Phase.REFUSED, id="it is gone"),
+    pytest.param(Outcome.UNKNOWN, Phase.PLANNED, Phase.PLANNED, id="no answer"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "first", "rest"), FIRST_STAYS)
+async def test_a_run_whose_first_pod_does_not_go_after_all_is_kept(
+    outcome: Outcome, first: Phase, rest: Phase
+) -> None:
+    """Nothing has gone yet, so the rest stays too, and is not remembered as perhaps taken."""
     world = run_of(3)
     ask, late_tries = world.actor.evict, []
 
@@ -176,6 +187,8 @@ async def test_a_run_whose_first_pod_does_not_go_after_all_is_kept(outcome: Outc
     await world.run(32)
     assert late_tries == ["rank-0"]
     assert world.actor.evicted == []
+    phases = {record.pod_name: record.phase for record in world.records.kept.values()}
+    assert phases == {"rank-0": first, "rank-1": rest, "rank-2": rest}
 
 
 async def test_a_run_that_has_begun_to_go_is_not_kept_in_part() -> None:
@@ -192,8 +205,63 @@ async def test_a_run_that_has_begun_to_go_is_not_kept_in_part() -> None:
     await world.run(33)
     assert world.actor.evicted == ["rank-0", "rank-2"]
     world.actor.evict = ask  # type: ignore[method-assign]
-    await world.run(61)
+    await world.run(6)
     assert world.actor.evicted == ["rank-0", "rank-2", "rank-1"]
+
+
+class KilledError(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("settled", [True, False], ids=["the first is recorded", "its answer is lost"])
+async def test_a_run_that_a_leader_left_half_done_is_completed_by_the_next(settled: bool) -> None:
+    """Killed after the first pod: the rest belongs to the same action, not to an owner that recreates."""
+    world = run_of(4)
+    ask, complete = world.actor.evict, world.records.complete
+
+    async def dies_at_the_second(pod: Any, *, dry_run: bool = False) -> Result:
+        if pod.name == "rank-1" and not dry_run:
+            raise KilledError
+        return await ask(pod, dry_run=dry_run)
+
+    async def dies(*_: Any) -> Any:
+        raise KilledError
+
+    world.actor.evict = dies_at_the_second  # type: ignore[method-assign]
+    if not settled:
+        world.records.complete = dies  # type: ignore[method-assign]
+    with pytest.raises(KilledError):
+        await world.run(33)
+    assert world.actor.evicted == ["rank-0"]
+    assert len(world.records.kept) == 4
+    world.actor.evict = ask  # type: ignore[method-assign]
+    world.records.complete = complete  # type: ignore[method-assign]
+    del world.pods[world.pod("rank-0").uid]
+    world.restart()
+    await world.run(5)
+    assert world.actor.evicted == ["rank-0", "rank-1", "rank-2", "rank-3"]
+    assert {record.phase for record in world.records.kept.values()} == {Phase.ACCEPTED}
+    assert len({record.decided_at for record in world.records.kept.values()}) == 1
+
+
+async def test_nothing_of_a_run_goes_before_all_of_it_is_recorded() -> None:
+    """A record that cannot be written keeps all, and the next cycle goes on with those that could."""
+    world = run_of(3)
+    begin = world.records.begin
+
+    async def fails_at_the_last(record: Any, spec: Any) -> Any:
+        if record.pod_name == "rank-2":
+            raise ApiUnreachable("reset")
+        return await begin(record, spec)
+
+    world.records.begin = fails_at_the_last  # type: ignore[method-assign]
+    await world.run(33)
+    assert sorted(record.pod_name for record in world.records.kept.values()) == ["rank-0", "rank-1"]
+    assert world.actor.evicted == []
+    world.records.begin = begin  # type: ignore[method-assign]
+    await world.run(1)
+    assert world.actor.evicted == ["rank-0", "rank-1", "rank-2"]
+    assert len({record.decided_at for record in world.records.kept.values()}) == 1
 
 
 async def test_a_run_that_somebody_restarts_is_spared() -> None:

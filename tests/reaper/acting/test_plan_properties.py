@@ -127,7 +127,8 @@ def test_no_limit_is_ever_exceeded(
         since = NOON - timedelta(seconds=limits.device_seconds)
         spent = devices_taken([one for one in earlier if one.pod_uid not in present], since)
         taken = sum(group.devices for group in found.actions)
-        assert spent + taken <= hourly_devices(groups_of(subjects), situation.judged_devices, limits)
+        groups = groups_of(subjects)
+        assert spent + taken <= hourly_devices(groups, earlier, situation.judged_devices, limits, NOON)
 
 
 @settings(max_examples=120, deadline=None)

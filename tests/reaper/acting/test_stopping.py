@@ -97,6 +97,23 @@ async def test_a_budget_that_lets_only_some_pods_go_keeps_the_owner() -> None:
     assert world.stops.stopped == ["web"]
 
 
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.UNKNOWN])
+async def test_owners_of_one_run_are_stopped_all_or_none(outcome: Outcome) -> None:
+    """The second is not tried while the first runs on."""
+    world = stage(None)
+    for name in ("first", "second"):
+        world.owners.chosen[name] = Root("batch/v1", "Job", "team-a", name, f"uid-{name}")
+        world.add(name, labels={**STOP_LABELS, "scheduling.x-k8s.io/pod-group": "gang"})
+    world.stops.answer = Result(outcome, "somebody refuses")
+    await world.run(33)
+    assert set(world.stops.tried) == {"first"}
+    expected = Phase.REFUSED if outcome is Outcome.REFUSED else Phase.PLANNED
+    assert {record.phase for record in world.records.kept.values()} == {expected}
+    world.stops.answer = Result(Outcome.ACCEPTED)
+    await world.run(65)
+    assert world.stops.stopped == ["first", "second"]
+
+
 async def test_no_owner_is_stopped_on_metrics_that_took_too_long() -> None:
     """What Prometheus shows is as old as the question."""
     world = stage(WEB, "web-1")

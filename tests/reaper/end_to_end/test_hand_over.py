@@ -104,3 +104,35 @@ def test_an_eviction_under_way_when_the_lease_is_lost(
     assert found is not None
     assert "deletionTimestamp" not in found["metadata"]
     assert len(stage.records()) == 1
+
+
+def test_a_run_that_a_killed_leader_left_half_done_is_completed(
+    stage: Any, api_proxy: FaultProxy, reaping: Installation, start_reaper: Callable[..., Any]
+) -> None:
+    """It was killed between two pods; the next leader knows the rest as the same action."""
+    path = f"/api/v1/namespaces/{stage.namespace}/configmaps"
+    owner = stage.api.create(path, {"metadata": {"name": "run"}})["metadata"]["uid"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "run", "uid": owner, "controller": True}
+    uid = stage.pod("p-0", ownerReferences=[reference])["metadata"]["uid"]
+    stage.pod("p-1", ownerReferences=[reference])
+    stage.history()
+    records = f"/apis/gpu-tenure.io/v1alpha1/namespaces/{stage.namespace}/gpureclaims"
+    # The first pod goes, and its record is not completed for as long as requests may take.
+    api_proxy.fault = Fault("hang", only=f"{records}/pod-{uid}")
+    kubeconfig = reaping.sandbox.kubeconfig("reaper", api_proxy.url)
+    identity = f"--identity={stage.namespace}-1"
+    first = start_reaper(f"--kubeconfig={kubeconfig}", identity, DCGM_ALONE, name="first")
+    stage.wait_gone("p-0", seconds=60)
+    first.kill()
+    left = stage.find("p-1")
+    assert left is not None
+    assert "deletionTimestamp" not in left["metadata"]
+    assert {one["spec"]["pod"]["name"] for one in stage.records()} == {"p-0", "p-1"}
+    start_reaper(f"--identity={stage.namespace}-2", DCGM_ALONE, name="second")
+    stage.wait_gone("p-1", seconds=60)
+    stage.api.wait(
+        lambda: [one.get("status", {}).get("phase") for one in stage.records()] == ["Accepted"] * 2,
+        30,
+        "both records are completed",
+    )
+    assert len({one["spec"]["decidedAt"] for one in stage.records()}) == 1
