@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DURATION ?= 20m
+# Of `make test`, `demo`, `soak` and `binaries`: another pinned Kubernetes release, such as KUBERNETES=v1.34.4.
+RELEASE = $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 STAMP := $(VENV)/.installed
 CODE := policy runtime webhook reaper quota certs cli sandbox bench tests
 
@@ -30,7 +32,7 @@ setup: $(STAMP) ## the Python environment in .venv
 	@echo "$(VENV) is ready; . $(BIN)/activate puts gpu-tenure on the path"
 
 binaries: $(STAMP) ## build the control plane of the sandbox into the user's cache
-	@$(BIN)/gpu-tenure sandbox build $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(WITH)
+	@$(BIN)/gpu-tenure sandbox build $(RELEASE) $(WITH)
 
 check: $(STAMP) ## format, lint, types, generated files, import contracts and unit tests (about a minute)
 	$(BIN)/ruff format --check .
@@ -51,14 +53,14 @@ unit: $(STAMP) ## the tests that start no real program
 test: WITH = --with cert-manager
 test: binaries ## everything, on a real control plane and a real Prometheus; KUBERNETES=v1.34.4 takes another release
 	@failed=; for part in $(PARTS); do echo "== $$part"; \
-	  $(BIN)/pytest $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $$part || failed="$$failed $$part"; done; \
+	  $(BIN)/pytest $(RELEASE) $$part || failed="$$failed $$part"; done; \
 	  if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 demo: binaries ## the main job from nothing, with incidents; KEEP=1 leaves it running
-	$(BIN)/gpu-tenure sandbox demo $(if $(KEEP),--keep)
+	$(BIN)/gpu-tenure sandbox demo $(if $(KEEP),--keep) $(RELEASE)
 
 soak: binaries ## a reaper under random faults; DURATION=20m, SEED= repeats a run
-	$(BIN)/gpu-tenure sandbox soak --duration $(DURATION) $(if $(SEED),--seed $(SEED))
+	$(BIN)/gpu-tenure sandbox soak --duration $(DURATION) $(if $(SEED),--seed $(SEED)) $(RELEASE)
 
 bench: binaries ## benchmarks beside their comparators, as ratios
 	$(BIN)/python -m bench

@@ -77,12 +77,13 @@ def down() -> None:
 @app.command()
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running until Ctrl-C.")] = False,
+    kubernetes: Kubernetes = "",
 ) -> None:
     """Show the main job from nothing, with incidents; exit code 1 if anything ends other than expected."""
     from sandbox.demo.story import tell
 
     with _told():
-        as_expected = tell(keep=keep)
+        as_expected = tell(keep=keep, kubernetes=kubernetes)
     raise typer.Exit(0 if as_expected else 1)
 
 
@@ -90,6 +91,7 @@ def demo(
 def soak(
     duration: Annotated[str, typer.Option(help="How long faults come, such as 20m.")] = "20m",
     seed: Annotated[int | None, typer.Option(help="Repeats the faults of an earlier run.")] = None,
+    kubernetes: Kubernetes = "",
 ) -> None:
     """Run a reaper under random faults; exit code 1 if a pod in use was evicted or anything went wrong."""
     import random
@@ -109,7 +111,8 @@ def soak(
         raise typer.Exit(2) from None
     chosen = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     with _told():
-        report = run(SoakOptions(seconds, chosen), lambda text: typer.echo(f"soak: {text}", err=True))
+        options = SoakOptions(seconds, chosen, kubernetes=kubernetes)
+        report = run(options, lambda text: typer.echo(f"soak: {text}", err=True))
     show(report, Console(width=None if sys.stdout.isatty() else 110))
     raise typer.Exit(0 if report.good else 1)
 

@@ -74,12 +74,16 @@ class Story:
             self.check(label, good=True)
 
 
-def tell(*, keep: bool) -> bool:
-    """Run the whole demo; True if everything ended as the table of expected outcomes says."""
+def tell(*, keep: bool, kubernetes: str = "") -> bool:
+    """Run the whole demo; True if everything ended as the table of expected outcomes says.
+
+    `kubernetes` is another pinned release than the default.
+    """
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     _act(console, 1)
     began = monotonic()
-    with Sandbox.start(SandboxOptions(scrape_interval_seconds=SCRAPE_SECONDS)) as sandbox:
+    options = SandboxOptions(scrape_interval_seconds=SCRAPE_SECONDS, kubernetes=kubernetes)
+    with Sandbox.start(options) as sandbox:
         board.say(console, f"Kubernetes is ready after {monotonic() - began:.1f} s.")
         story = Story(set_up(sandbox, console), console)
         for act in (admission, judging, incidents, recreation, webhook_down, end):

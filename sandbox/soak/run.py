@@ -40,12 +40,14 @@ class SoakOptions:
         seed: What all that is random comes from.
         pause: The shortest and longest peace between two faults, in seconds.
         kinds: The faults.
+        kubernetes: Another pinned Kubernetes release; empty for the default.
     """
 
     seconds: float
     seed: int
     pause: tuple[float, float] = (4.0, 20.0)
     kinds: Sequence[Kind] = tuple(Kind)
+    kubernetes: str = ""
 
 
 @dataclass
@@ -140,7 +142,8 @@ class _Soak:
 def soak(options: SoakOptions, say: Callable[[str], None]) -> Report:
     """Runs a soak from nothing; `say` is told each fault. The logs of one that went wrong are kept."""
     rng = random.Random(options.seed)
-    with Sandbox.start(SandboxOptions(alertmanager=False, audit=True)) as sandbox:
+    chosen = SandboxOptions(alertmanager=False, audit=True, kubernetes=options.kubernetes)
+    with Sandbox.start(chosen) as sandbox:
         try:
             installation = install_chart(sandbox, {"policies": {"shipped": False}})
             cast = Cast(sandbox, rng)

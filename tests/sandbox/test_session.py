@@ -32,11 +32,13 @@ def processes_of(folder: str) -> list[str]:
     return found
 
 
-def test_a_session_lives_until_it_is_ended(environ: dict[str, str]) -> None:
+def test_a_session_lives_until_it_is_ended(environ: dict[str, str], kubernetes: str) -> None:
     """Up, told by status, refused a second time, and down without a trace."""
     assert status(environ) is None
     assert down(environ) is False
-    options = SandboxOptions(environ=environ, prometheus=False, alertmanager=False, exporter=False)
+    options = SandboxOptions(
+        environ=environ, prometheus=False, alertmanager=False, exporter=False, kubernetes=kubernetes
+    )
     info = up(options, nodes={"only": {"nvidia.com/gpu": 1}})
     assert status(environ) == info
     with pytest.raises(SessionError, match="gpu-tenure sandbox down"):
@@ -58,9 +60,13 @@ def test_a_session_lives_until_it_is_ended(environ: dict[str, str]) -> None:
     assert not Path(info.folder).exists()
 
 
-def test_a_killed_session_leaves_nothing_and_misleads_nobody(environ: dict[str, str]) -> None:
+def test_a_killed_session_leaves_nothing_and_misleads_nobody(
+    environ: dict[str, str], kubernetes: str
+) -> None:
     """The warden ends the rest, and the state file of before counts no more."""
-    options = SandboxOptions(environ=environ, prometheus=False, alertmanager=False, exporter=False)
+    options = SandboxOptions(
+        environ=environ, prometheus=False, alertmanager=False, exporter=False, kubernetes=kubernetes
+    )
     info = up(options, nodes={})
     assert len(processes_of(info.folder)) >= 6
     os.kill(info.pid, signal.SIGKILL)
@@ -71,13 +77,14 @@ def test_a_killed_session_leaves_nothing_and_misleads_nobody(environ: dict[str, 
     wait(lambda: status(environ) is None, 10, "the session is known to have ended")
 
 
-def test_a_start_that_is_called_off_leaves_nothing(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_start_that_is_called_off_leaves_nothing(
+    environ: dict[str, str], kubernetes: str, tmp_path: Path
+) -> None:
     """Ctrl-C ends what was begun at once, and the next may start."""
     folder = tmp_path / "short"
     folder.mkdir()
-    asking = subprocess.Popen(
-        [sys.executable, "-m", "cli", "sandbox", "up"], env={**environ, "TMPDIR": str(folder)}, cwd=ROOT
-    )
+    argv = [sys.executable, "-m", "cli", "sandbox", "up", f"--kubernetes={kubernetes}"]
+    asking = subprocess.Popen(argv, env={**environ, "TMPDIR": str(folder)}, cwd=ROOT)
     wait(lambda: any(folder.iterdir()), 60, "a sandbox is starting")
     asking.send_signal(signal.SIGINT)
     assert asking.wait(30) == 130
@@ -86,7 +93,7 @@ def test_a_start_that_is_called_off_leaves_nothing(environ: dict[str, str], tmp_
     assert status(environ) is None
 
 
-def test_a_start_that_fails_says_why_in_a_sentence(environ: dict[str, str]) -> None:
+def test_a_start_that_fails_says_why_in_a_sentence(environ: dict[str, str], kubernetes: str) -> None:
     """What happened in the background reaches whoever asked, without a traceback."""
     broken = Path(environ["KUBEBUILDER_ASSETS"]) / "etcd"
     broken.unlink()
@@ -95,5 +102,5 @@ def test_a_start_that_fails_says_why_in_a_sentence(environ: dict[str, str]) -> N
     with pytest.raises(
         SessionError, match=r"(?s)did not start: etcd ended by itself.*disk on fire"
     ) as failed:
-        up(SandboxOptions(environ=environ), nodes={})
+        up(SandboxOptions(environ=environ, kubernetes=kubernetes), nodes={})
     assert "Traceback" not in str(failed.value)
