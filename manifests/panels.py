@@ -141,8 +141,10 @@ ENFORCEMENT: Final = (
                 "refused: {{name}}",
             ),
             (f"sum(increase(gpu_tenure_webhook_pods_without_terms_total{RATE}))", "came without terms"),
+            ("cluster:gpu_tenure_reaper_pods_without_terms:sum", "run without terms"),
         ],
-        about="Calls that the API server could not make, where it is scraped; and what came without terms.",
+        about="Calls that the API server could not make, where it is scraped; what came without terms, and"
+        " what runs without: pods older than the installation do.",
     ),
     Panel(
         "Errors",

@@ -246,6 +246,7 @@ def test_every_query_is_answered(site: Sandbox, ask: Callable[[str, str], Any], 
     for name in (
         "path:gpu_tenure_webhook_reviews:rate5m",
         "cluster:gpu_tenure_reaper_devices:sum",
+        "cluster:gpu_tenure_reaper_pods_without_terms:sum",
         "cluster:gpu_tenure_idle_devices:ratio",
         "cluster:gpu_tenure_reaper_cycles:rate10m",
         "node:gpu_tenure_utilization:avg",
