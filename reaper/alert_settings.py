@@ -19,6 +19,7 @@ OWN_LABELS: Final = frozenset(
         "left",
         "namespace",
         "origin",
+        "owner",
         "owner_kind",
         "owner_name",
         "pod",

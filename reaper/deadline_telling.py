@@ -13,7 +13,7 @@ import structlog
 from policy.durations import format_time
 from reaper import metrics
 from reaper.alertboard import Topic
-from reaper.alerts import RECLAIMED_SECONDS, Alert, AlertName, alert_of
+from reaper.alerts import RECLAIMED_SECONDS, Alert, AlertName, alert_of, owner_labels
 from reaper.deadline_views import View, deadlines_of
 from reaper.deadlines import Deadline, Left, Notice, notice_of, sentence
 from reaper.messages import EventReason
@@ -83,8 +83,7 @@ def _alert(deadline: Deadline, notice: Notice) -> Alert:
     labels = {
         "namespace": holder.namespace,
         holder.kind.lower(): holder.name,
-        "owner_kind": deadline.root.kind,
-        "owner_name": deadline.root.name,
+        **owner_labels(deadline.root),
         "requester": deadline.requester,
         "policy": deadline.policy,
         "origin": deadline.origin.value,

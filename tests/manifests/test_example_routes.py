@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from reaper.alert_settings import OWN_LABELS
 from reaper.alerts import AlertName
 from sandbox.install import CHART
 
@@ -38,6 +39,18 @@ def receiver_of(alert: str) -> str:
 def test_users_hear_of_their_own_pods(alert: str) -> None:
     """Everything that the reaper tells."""
     assert receiver_of(alert) == "gpu-channel"
+
+
+def test_titles_name_labels_by_which_alerts_are_grouped() -> None:
+    """Any other would be empty in a message; and no alert has labels that do not exist."""
+    text = ROUTES.read_text()
+    (grouped,) = (
+        route["group_by"]
+        for route in yaml.safe_load(text)["route"]["routes"]
+        if route["receiver"] == "gpu-channel"
+    )
+    assert set(re.findall(r"\.GroupLabels\.(\w+)", text)) == {"alertname", "namespace", "owner", "requester"}
+    assert {"alertname", "namespace", "owner", "requester"} <= set(grouped) <= OWN_LABELS
 
 
 @pytest.mark.parametrize("path", sorted(CHART.glob("files/rules/*.yaml")), ids=lambda path: path.stem)

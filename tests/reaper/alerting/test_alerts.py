@@ -55,6 +55,7 @@ def test_a_warned_pod_says_whose_it_is_what_comes_and_how_to_keep_it() -> None:
         "alertname": "GPUTenureIdleWarning",
         "namespace": "team-a",
         "pod": "a",
+        "owner": "Job/train",
         "owner_kind": "Job",
         "owner_name": "train",
         "requester": "ana@example.org",

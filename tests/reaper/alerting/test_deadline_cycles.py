@@ -101,7 +101,8 @@ async def test_a_job_its_root_and_its_pods_are_told() -> None:
     assert len(names) == 22
     assert "raise activeDeadlineSeconds of the Job" in world.once_events.notes[0]
     (alert,) = alerts.shown[Topic.DEADLINES]
-    assert (alert.labels["job"], alert.labels["owner_name"]) == ("train", "sweep")
+    assert (alert.labels["job"], alert.labels["owner"]) == ("train", "JobSet/sweep")
+    assert (alert.labels["owner_kind"], alert.labels["owner_name"]) == ("JobSet", "sweep")
     assert alert.labels["origin"] == "kept"
 
 

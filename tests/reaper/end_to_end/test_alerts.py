@@ -125,6 +125,7 @@ def test_people_hear_of_warning_halfway_and_action(
     (happened,) = routing.firing(alertname="GPUTenureReclaimed")
     assert happened["labels"]["cluster"] == "north"
     assert happened["labels"]["action"] == "evict"
+    assert happened["labels"]["owner"] == "Pod/notebook"
 
 
 async def test_alertmanager_takes_whatever_users_are_called(routing: Routing) -> None:
