@@ -60,6 +60,12 @@ class Result(Struct, frozen=True):
     message: str = ""
     retry_after: float | None = None
 
+    @property
+    def refuses(self) -> bool:
+        """True if it is a refusal that was meant, and not one that says nothing of the pod."""
+        real = self.outcome is Outcome.BUDGET and self.retry_after is None
+        return real or self.outcome is Outcome.REFUSED
+
 
 class ActorPort(Protocol):
     """Does what was planned; tests implement it."""

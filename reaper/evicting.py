@@ -126,9 +126,12 @@ class Evictor:
         decided_at: datetime,
     ) -> Outcome:
         """Notes which pod keeps its run, and why."""
-        if result.outcome is Outcome.GONE:
-            # Somebody restarts the run: a successor of this pod would be taken unseen.
-            self._recorder.spared(group, Refusal(Reason.CHANGED, f"pod {member.pod.name} is gone"))
+        if result.outcome in {Outcome.GONE, Outcome.ENDING}:
+            # Somebody restarts or ends the run: a successor of this pod would be taken unseen.
+            self._recorder.spared(group, Refusal(Reason.CHANGED, f"pod {member.pod.name} is gone or going"))
+            return result.outcome
+        if not result.refuses:
+            self._recorder.doubted(member, group.action, result)
             return result.outcome
         record = by_uid.get(member.pod.uid) or await self._recorder.begin(member, decided_at, group.action)
         if record is not None:

@@ -93,10 +93,7 @@ class Recorder:
     async def settle(self, member: Subject, record: Record, result: Result) -> None:
         """Completes the record as the answer wants, and tells what came of the action."""
         now = self._ports.clock.now()
-        action = record.action.value
-        metrics.ACTIONS.labels(action, result.outcome.value).inc()
-        answered = "eviction answered" if record.action is Action.EVICT else "stop answered"
-        self._reporter.line(answered, member, outcome=result.outcome.value, said=result.message)
+        self._answered(member, record.action, result)
         match result.outcome:
             case Outcome.ACCEPTED:
                 await self._accepted(member, record, now)
@@ -107,15 +104,18 @@ class Recorder:
                 again = now + timedelta(seconds=self._limits.refusal_seconds)
                 text = messages.refused(result.message, again, now, DONE[record.action])
                 await self._reporter.event(member.pod, EventReason.EVICTION_REFUSED, text)
-            case Outcome.BUDGET if result.retry_after is None:
+            case Outcome.BUDGET if result.refuses:
                 await self._blocked(member, record, result, now)
-            case Outcome.BUDGET:
-                # The budget's own numbers are out of date: nothing is known yet.
-                self._wait(member, now, result.retry_after or STALE_BUDGET_SECONDS)
-            case Outcome.BUSY:
-                self._memory.slow_until = now + timedelta(seconds=result.retry_after or BUSY_SECONDS)
-            case Outcome.UNKNOWN:
-                self._wait(member, now, DOUBT_SECONDS)
+            case _:
+                self._wait(member, result, now)
+
+    def doubted(self, member: Subject, action: Action, result: Result) -> None:
+        """Notes that nobody could say whether the pod may go.
+
+        There is no record: the action has not been asked for, whatever becomes of the pod.
+        """
+        self._answered(member, action, result)
+        self._wait(member, result, self._ports.clock.now())
 
     async def not_asked(
         self, begun: Collection[tuple[Subject, Record]], first: Subject, result: Result
@@ -126,7 +126,7 @@ class Recorder:
         leaves them open: the first may have gone.
         """
         match result.outcome:
-            case Outcome.BUDGET if result.retry_after is None:
+            case Outcome.BUDGET if result.refuses:
                 phase = Phase.BLOCKED
             case Outcome.REFUSED | Outcome.GONE | Outcome.ENDING:
                 phase = Phase.REFUSED
@@ -162,7 +162,18 @@ class Recorder:
             text = messages.blocked(result.message, again, now, DONE[record.action])
             await self._reporter.event(member.pod, EventReason.EVICTION_BLOCKED, text)
 
-    def _wait(self, member: Subject, now: datetime, seconds: float) -> None:
+    def _answered(self, member: Subject, action: Action, result: Result) -> None:
+        metrics.ACTIONS.labels(action.value, result.outcome.value).inc()
+        answered = "eviction answered" if action is Action.EVICT else "stop answered"
+        self._reporter.line(answered, member, outcome=result.outcome.value, said=result.message)
+
+    def _wait(self, member: Subject, result: Result, now: datetime) -> None:
+        """Notes when to ask again after an answer that says nothing of the pod."""
+        if result.outcome is Outcome.BUSY:
+            self._memory.slow_until = now + timedelta(seconds=result.retry_after or BUSY_SECONDS)
+            return
+        stale = result.outcome is Outcome.BUDGET
+        seconds = (result.retry_after or STALE_BUDGET_SECONDS) if stale else DOUBT_SECONDS
         self._memory.not_before[member.pod.uid] = now + timedelta(seconds=seconds)
 
     async def _complete(self, record: Record, phase: Phase, message: str, now: datetime) -> None:

@@ -209,6 +209,36 @@ async def test_a_run_that_has_begun_to_go_is_not_kept_in_part() -> None:
     assert world.actor.evicted == ["rank-0", "rank-2", "rank-1"]
 
 
+SAYS_NOTHING = [
+    pytest.param(Result(Outcome.UNKNOWN, "no answer"), id="no answer"),
+    pytest.param(Result(Outcome.BUSY, "slow down", 20), id="asked to slow down"),
+    pytest.param(Result(Outcome.BUDGET, "the budget is out of date", 10), id="an old budget"),
+    pytest.param(Result(Outcome.ENDING, "namespace team-a is being terminated"), id="the namespace ends"),
+]
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["a pod", "all together"])
+@pytest.mark.parametrize("answer", SAYS_NOTHING)
+async def test_a_run_that_was_only_asked_about_leaves_no_record(answer: Result, together: bool) -> None:
+    """Its user then deletes it: nothing of ours took it, and no history says so."""
+    world = run_of(2)
+    if together:
+        world.actor.together = "rank-1", answer
+    else:
+        world.actor.answers["rank-1"] = answer
+    await world.run(33)
+    assert "rank-1" in world.actor.tried
+    assert world.records.kept == {}
+    asked = len(world.actor.tried)
+    await world.run(1)
+    assert len(world.actor.tried) > asked, "it is asked again soon"
+    for name in ("rank-0", "rank-1"):
+        world.change(world.pod(name).uid, deleting=True)
+    await world.run(2)
+    assert world.records.kept == {}
+    assert world.actor.evicted == []
+
+
 class KilledError(Exception):
     """The process ends here."""
 
