@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -28,19 +29,23 @@ class Probe(msgspec.Struct, frozen=True):
     not_after: datetime | None = None
 
 
-def target_of(text: str, name: str) -> Target | None:
-    """Reads `HOST:PORT`; empty is the name at port 443, `none` is no probe.
+def target_of(text: str, names: Sequence[str]) -> Target | None:
+    """Reads `HOST:PORT`; empty is the first of the certificate's names at port 443, `none` is no probe.
+
+    A host that is one of the names is asked for itself, as the API server does with a URL; any other is asked
+    for the first name, as it does with a Service.
 
     Raises:
         ValueError: it is neither.
     """
     if text == "none":
         return None
-    host, _, port = text.rpartition(":") if text else (name, ":", "443")
+    host, _, port = text.rpartition(":") if text else (names[0], ":", "443")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         msg = f"must be HOST:PORT such as 127.0.0.1:8443, or none, not {text!r}"
         raise ValueError(msg)
-    return Target(host.strip("[]"), int(port), name)
+    host = host.strip("[]")
+    return Target(host, int(port), host if host in names else names[0])
 
 
 async def dial(target: Target, authorities: bytes) -> Probe:

@@ -34,7 +34,7 @@ def make_keeper(
     client: KubePort, settings: CertsSettings, clock: Clock, may_write: Callable[[], bool] = lambda: True
 ) -> Keeper:
     """Makes the one that does the rounds."""
-    target = target_of(settings.probe, settings.plan.names[0])
+    target = target_of(settings.probe, settings.plan.names)
 
     async def serves(authorities: bytes) -> bool:
         return target is not None and (await dial(target, authorities)).error is None
@@ -53,7 +53,7 @@ class Service:
         self._client = client
         self._settings = settings
         self._clock = clock
-        self._target = target_of(settings.probe, settings.plan.names[0])
+        self._target = target_of(settings.probe, settings.plan.names)
         self._keeper: Keeper | None = None
         self._problem: str | None = None
         self.elector = Elector(client, settings.namespace, LEASE, identity, clock=clock)

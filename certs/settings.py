@@ -105,7 +105,7 @@ class CertsSettings(Settings):
     @classmethod
     def _probe_is_an_address(cls, value: str) -> str:
         """Refuses what cannot be dialled; raises ValueError."""
-        target_of(value, "localhost")
+        target_of(value, ("localhost",))
         return value
 
     @model_validator(mode="after")

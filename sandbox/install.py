@@ -106,12 +106,11 @@ class Installation:
         return self._start(name, "quota", args, env)
 
     def start_certs(self, *args: str, env: Values | None = None, name: str = "certs") -> str:
-        """Starts a keeper of certificates, which are for loopback too; gives its ops server's address.
+        """Starts a keeper of certificates, which are for the balancer too; gives its ops server's address.
 
         The chart must have been installed with `tls.source` certs.
         """
-        own = (f"--names=localhost,{LOOPBACK}", f"--probe={LOOPBACK}:{self.balancer.port}")
-        return self._start(name, "certs", (*own, *args), env)
+        return self._start(name, "certs", args, env)
 
     def _start(self, name: str, component: str, args: Sequence[str], env: Values | None) -> str:
         """Starts a component that has an ops server and nothing else, and waits until it lives."""

@@ -20,11 +20,16 @@ NAME = "gpu-tenure-webhook.gpu-tenure-system.svc"
         pytest.param("none", None, id="none is no probe"),
         pytest.param("127.0.0.1:8443", Target("127.0.0.1", 8443, NAME), id="an address and its port"),
         pytest.param("[::1]:8443", Target("::1", 8443, NAME), id="an address of IPv6"),
+        pytest.param(
+            "host.example.com:443", Target("host.example.com", 443, "host.example.com"), id="a further name"
+        ),
+        pytest.param("10.0.0.7:443", Target("10.0.0.7", 443, "10.0.0.7"), id="a further address"),
+        pytest.param("[::2]:443", Target("::2", 443, "::2"), id="a further address of IPv6"),
     ],
 )
 def test_what_is_dialled_follows_from_the_setting(text: str, target: Target | None) -> None:
-    """The name in the certificate is that of the Service in each case."""
-    assert target_of(text, NAME) == target
+    """The name in the certificate is that of the Service, or of the host where it is for that too."""
+    assert target_of(text, (NAME, "host.example.com", "10.0.0.7", "::2")) == target
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,7 @@ def test_what_is_dialled_follows_from_the_setting(text: str, target: Target | No
 def test_an_address_that_cannot_be_dialled_is_refused(text: str) -> None:
     """With an example of one that can."""
     with pytest.raises(ValueError, match="such as 127"):
-        target_of(text, NAME)
+        target_of(text, (NAME,))
 
 
 @pytest.mark.parametrize(
