@@ -11,7 +11,8 @@ from reaper.overview import document as row_document
 
 def document(found: Status, *, exempt: bool) -> dict[str, Any]:
     """The answer as docs/status.md has it."""
-    pause, switches = found.pause, found.switches
+    pause, switches, planning = found.pause, found.switches, found.planning
+    known = not planning.problem
     return {
         "at": format_time(found.at),
         "judged": found.judged and not found.problem,
@@ -22,6 +23,8 @@ def document(found: Status, *, exempt: bool) -> dict[str, Any]:
             "paused": pause.paused if pause else None,
             "pauseReason": pause.reason or None if pause else None,
             "brake": found.brake,
+            "stop": bool(planning.ways.rows) if known else None,
+            "onPressure": planning.on_pressure if known else None,
         },
         "remarks": list(found.remarks),
         "missing": found.missing,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from cli.cluster import Cluster
-from policy.durations import readable_time
+from policy.durations import duration_of, readable_time
 from policy.keys import OWN_NAMESPACE
 from policy.objects import Namespace
 from policy.resources import ResourceTable
@@ -26,16 +26,18 @@ from reaper.owners import OwnerResolver, OwnersUnreadableError, root_of_pod
 from reaper.pause import CONFIG_MAP as PAUSE_MAP
 from reaper.pause import Pause, parse_pause
 from reaper.pods import GpuPod
+from reaper.pressure import Wanted, wanted_by
 from reaper.prometheus import HttpPrometheus, PrometheusError
+from reaper.published import Planning, planning_of
 from reaper.records import ALL, collection, parse_record
 from reaper.situation import Situation
 from reaper.standing import remarks
-from reaper.stopways import ways_of
 from reaper.subjects import Subject
 from reaper.survey import is_judged
 from reaper.switches import CONFIG_MAP, Switches, switches_of
 from reaper.world import CONTROLLER, decode_pod
 
+LEASE = "gpu-tenure-reaper"
 BRAKE_QUERY = "max(gpu_tenure_reaper_brake_engaged)"
 
 
@@ -56,6 +58,7 @@ class Status(Struct, frozen=True, kw_only=True):
         pause: The switch; None if it was not readable.
         brake: Whether the brake holds; None if nobody could tell.
         switches: What the installation is set to.
+        planning: How its reaper plans.
         remarks: What administrators should think about again.
         missing: What could not be read, with why.
         problem: Why Prometheus' answer was of no use; empty if it was.
@@ -71,10 +74,19 @@ class Status(Struct, frozen=True, kw_only=True):
     missing: dict[str, str]
     problem: str = ""
     judged: bool = False
+    planning: Planning = Planning()
 
 
 class _ConfigMap(Struct, frozen=True):
     data: dict[str, str] | None = None
+
+
+class _LeaseSpec(Struct, frozen=True, rename="camel"):
+    acquire_time: str | None = None
+
+
+class _Lease(Struct, frozen=True):
+    spec: _LeaseSpec = _LeaseSpec()
 
 
 class _Regarding(Struct, frozen=True):
@@ -107,14 +119,16 @@ async def look(
     pods = await cluster.listed("pods", path, lambda raw: decode_pod(raw, table))
     if pods is None:
         return None
+    switches, planning = await _installation(cluster, installed_in)
+    limits = planning.limits
     readable = Readable(
         policies=await cluster.policies(),
         namespaces=await _namespaces(cluster, namespace),
-        switches=await _switches(cluster, installed_in),
+        switches=switches,
+        snooze_seconds=limits.snooze_seconds,
     )
     roots = await _roots(cluster, pods, now)
     subjects = [glanced(pod, roots.get(pod.uid) or root_of_pod(pod), readable, now) for pod in pods]
-    limits = Limits()
     found, problem = await _judged(subjects, judging, limits, now)
     switch = _config_map(installed_in, PAUSE_MAP)
     pause = await cluster.one("the pause switch", switch, lambda body: parse_pause(body, now))
@@ -126,7 +140,9 @@ async def look(
             pause=pause or Pause(paused=False),
             brake=Brake(engaged_at=now, sentence="too much changed at once") if brake else Brake(),
             judged_devices=sum(one.devices for one in found if one.verdict is not None),
-            ways=ways_of(()),
+            quiet_until=await _quiet_until(cluster, switches, planning, installed_in),
+            ways=planning.ways,
+            wanted=_wanted(cluster, planning, namespace, pods, switches),
         ),
         switches=readable.switches,
         namespaces=readable.namespaces,
@@ -144,6 +160,7 @@ async def look(
         missing=dict(cluster.missing),
         problem=problem,
         judged=judging is not None,
+        planning=planning,
     )
 
 
@@ -166,12 +183,48 @@ def _config_map(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps/{name}"
 
 
-async def _switches(cluster: Cluster, installed_in: str) -> Switches:
+async def _installation(cluster: Cluster, installed_in: str) -> tuple[Switches, Planning]:
+    """Reads what the chart publishes; where it is not to be read, defaults are assumed, which is said."""
     what = "profile and flags of the installation"
     found = await cluster.one(
         what, _config_map(installed_in, CONFIG_MAP), lambda body: msgspec.json.decode(body, type=_ConfigMap)
     )
-    return switches_of(found.data or {}) if found else Switches()
+    data = found.data or {} if found else None
+    planning = Planning(problem=cluster.missing.get(what, "")) if data is None else planning_of(data)
+    if planning.problem:
+        cluster.missing["settings of the reaper"] = f"{planning.problem}; the defaults are assumed"
+    return switches_of(data or {}), planning
+
+
+async def _quiet_until(
+    cluster: Cluster, switches: Switches, planning: Planning, installed_in: str
+) -> datetime | None:
+    """Gives until when the reaper does nothing new after its start; a dry run leads without a Lease."""
+    if switches.dry_run or not planning.quiet_seconds:
+        return None
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{installed_in}/leases/{LEASE}"
+    what = "the start of the reaper"
+    began = await cluster.one(what, path, _acquired)
+    if began is None and what in cluster.missing:
+        quiet = duration_of(planning.quiet_seconds).text
+        cluster.missing[what] += f"; it warns and takes nothing for {quiet} after one"
+    return began + timedelta(seconds=planning.quiet_seconds) if began is not None else None
+
+
+def _acquired(body: bytes) -> datetime | None:
+    return readable_time(msgspec.json.decode(body, type=_Lease).spec.acquire_time)
+
+
+def _wanted(
+    cluster: Cluster, planning: Planning, namespace: str | None, pods: Sequence[GpuPod], switches: Switches
+) -> Wanted | None:
+    """Gives what pods wait for, if actions depend on it; of one namespace alone nobody can tell."""
+    if not planning.on_pressure:
+        return None
+    if namespace:
+        cluster.missing["waiting pods"] = "only those of one namespace are looked at; times are the earliest"
+        return None
+    return wanted_by(pods, switches.excluded_namespaces or ())
 
 
 async def _roots(cluster: Cluster, pods: Sequence[GpuPod], now: datetime) -> dict[str, Any]:

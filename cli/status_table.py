@@ -121,6 +121,8 @@ def notes(status: Status) -> Iterator[Text]:
         yield Text("the brake holds every warning and action", "bold yellow")
     if status.switches.dry_run:
         yield Text("dry run: the reaper only says what it would do", "yellow")
+    if status.planning.on_pressure:
+        yield Text("the reaper acts only while GPU pods wait for devices; times are the earliest", "yellow")
     if not status.judged:
         yield Text(
             "verdicts are what the reaper wrote on pods; --prometheus-url judges them now, with utilization",

@@ -37,11 +37,13 @@ class Readable(Struct, frozen=True, kw_only=True):
         policies: None if they may not be read.
         namespaces: By name; those that may not be read are missing.
         switches: What the installation is set to, as far as that was readable.
+        snooze_seconds: The longest snooze from now.
     """
 
     policies: PolicySet | None
     namespaces: dict[str, Namespace]
     switches: Switches = Switches()
+    snooze_seconds: int = Limits().snooze_seconds
 
     @property
     def rules(self) -> Rules:
@@ -49,6 +51,7 @@ class Readable(Struct, frozen=True, kw_only=True):
         return Rules(
             profile=self.switches.profile or Profile.ENFORCE,
             excluded_namespaces=self.switches.excluded_namespaces or (),
+            snooze_seconds=self.snooze_seconds,
         )
 
 
@@ -72,7 +75,8 @@ def _by_labels(subject: Subject, namespace: Namespace, rules: Rules, now: dateti
     if terms is None:
         return structs.replace(subject, skip=Reason.NO_TERMS)
     since = subject.mark.idle_since if subject.mark else None
-    snooze = snooze_of(subject.pod.annotations.get(Annotation.KEEP_UNTIL), now, since, None)
+    asked = subject.pod.annotations.get(Annotation.KEEP_UNTIL)
+    snooze = snooze_of(asked, now, since, None, rules.snooze_seconds)
     enforcement = enforcement_of(namespace.metadata.labels)
     dry = Reason.DRY_RUN if enforcement is Enforcement.DRY_RUN else None
     most = ceiling(terms.action, enforcement, rules.profile, dry_run=False)

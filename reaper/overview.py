@@ -18,6 +18,7 @@ from policy.objects import Namespace
 from policy.terms import EXEMPT, Action
 from policy.verdicts import REASONS, Reason, VerdictKind
 from reaper.limits import Limits
+from reaper.outlook import Ceiling
 from reaper.plan import Plan, plan
 from reaper.records import Record
 from reaper.situation import Situation
@@ -34,11 +35,10 @@ HELD = frozenset(
         Reason.LIMIT_REACHED,
         Reason.DISRUPTION_BUDGET,
         Reason.BACKING_OFF,
-        Reason.NO_PRESSURE,
         Reason.QUIET_TIME,
     }
 )
-"""Why something that is due does not happen now; it happens later."""
+"""Why something that is due does not happen now; it happens later. Whether pods will wait nobody knows."""
 
 ORDER = (VerdictKind.IDLE, VerdictKind.UNKNOWN, None, VerdictKind.ACTIVE, VerdictKind.SKIPPED)
 
@@ -133,21 +133,26 @@ class _Coming(Struct, frozen=True, kw_only=True):
     skips: Mapping[str, Skip]
     steps: Mapping[str, Step]
     actions: Mapping[str, Action]
+    ceilings: Mapping[str, Ceiling]
     hold: Reason | None
+    quiet_until: datetime | None
 
     @staticmethod
-    def of(planned: Plan) -> _Coming:
+    def of(planned: Plan, quiet_until: datetime | None) -> _Coming:
         return _Coming(
             skips={one.subject.pod.uid: one for one in reversed(planned.skips)},
             steps={one.subject.pod.uid: one for one in reversed(planned.steps)},
             actions={uid: group.action for group in planned.actions for uid in group.uids},
+            ceilings=planned.ceilings,
             hold=planned.holds[0].reason if planned.holds else None,
+            quiet_until=quiet_until,
         )
 
 
 def rows_of(subjects: Collection[Subject], look: Look, limits: Limits, now: datetime) -> list[Row]:
     """Gives one row per pod, the most waste first."""
-    coming = _Coming.of(plan(subjects, look.records, look.situation, limits, now))
+    situation = look.situation
+    coming = _Coming.of(plan(subjects, look.records, situation, limits, now), situation.quiet_until)
     found = [_row(one, coming, look, now) for one in subjects]
     return sorted(
         found,
@@ -157,13 +162,13 @@ def rows_of(subjects: Collection[Subject], look: Look, limits: Limits, now: date
 
 def _row(subject: Subject, coming: _Coming, look: Look, now: datetime) -> Row:
     uid = subject.pod.uid
-    skip, step, action = coming.skips.get(uid), coming.steps.get(uid), coming.actions.get(uid)
+    skip = coming.skips.get(uid)
     reason = skip.reason if skip else None
     namespace = look.namespaces.get(subject.pod.namespace)
     enforcement = enforcement_of(namespace.metadata.labels) if namespace else Enforcement.ENABLED
     terms_action = subject.terms.action if subject.terms else Action.OBSERVE
     switch, most = decides(terms_action, enforcement, look.switches, subject.skip, coming.hold)
-    next_step, next_at = _next(subject, reason, step, action, most, now)
+    next_step, next_at = _next(subject, reason, coming, now)
     verdict = subject.verdict
     return Row(
         subject=subject,
@@ -197,15 +202,11 @@ def _sentence(subject: Subject, reason: Reason | None) -> str:
 
 
 def _next(
-    subject: Subject,
-    reason: Reason | None,
-    step: Step | None,
-    action: Action | None,
-    most: Action,
-    now: datetime,
+    subject: Subject, reason: Reason | None, coming: _Coming, now: datetime
 ) -> tuple[Next, datetime | None]:
     """What comes next, and when, as far as verdicts stay as they are."""
-    strongest = Next(most.value) if most in {Action.EVICT, Action.STOP} else Next.NOTHING
+    uid = subject.pod.uid
+    step, action, ceiling = coming.steps.get(uid), coming.actions.get(uid), coming.ceilings.get(uid)
     mark = step.mark if step is not None and step.mark is not None else subject.mark
     if action is not None:
         return Next(action.value), None
@@ -217,11 +218,15 @@ def _next(
         return Next.NOTHING, None
     if subject.verdict is not None and subject.verdict.reason is Reason.TOO_YOUNG:
         return Next.JUDGE, _judged_from(subject)
+    quiet = coming.quiet_until if reason is Reason.QUIET_TIME else None
+    if quiet is not None and (mark is None or not mark.warned):
+        return Next.WARN, quiet
     if not subject.idle or mark is None or not mark.warned or mark.reclaim_at is None:
         return Next.NOTHING, None
+    if ceiling is None or not ceiling.acts:
+        return Next.NOTHING, None
     if reason in {Reason.WITHIN_GRACE, Reason.SNOOZED} or reason in HELD:
-        announced = strongest if strongest is not Next.NOTHING else Next.EVICT
-        return announced, max(mark.reclaim_at, now)
+        return Next(ceiling.action.value), max(mark.reclaim_at, quiet or now, now)
     return Next.NOTHING, None
 
 

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from policy.durations import format_time
+from reaper.published import KEY
+from reaper.settings import ENV_PREFIX
 from sandbox.deadline import utc_now
 from sandbox.history import write_history
 from sandbox.install import Installation
@@ -33,6 +35,8 @@ POLICY = {
     },
 }
 SWITCHES = "/api/v1/namespaces/gpu-tenure-system/configmaps/gpu-tenure-switches"
+PAUSE = "/api/v1/namespaces/gpu-tenure-system/configmaps/gpu-tenure-pause"
+SETTINGS = "settings of the reaper"
 TERMS = {
     f"{P}policy": "status-tests",
     f"{P}class": "batch",
@@ -79,9 +83,9 @@ class Stage:
         uid: str = self.api.wait_running(self.namespace, name)["metadata"]["uid"]
         return uid
 
-    def warn(self, name: str, uid: str) -> str:
+    def warn(self, name: str, uid: str, minutes_ago: float = 0) -> str:
         """Writes a warning on a pod as the reaper does; gives the time of action."""
-        since = utc_now() - timedelta(minutes=4)
+        since = utc_now() - timedelta(minutes=4 + minutes_ago)
         at = format_time(since + timedelta(minutes=16))
         notes = {"idle-since": format_time(since), "reclaim-at": at, "warned-uid": uid}
         annotations = {P + key: value for key, value in notes.items()}
@@ -190,6 +194,64 @@ def test_with_prometheus_pods_are_judged_now(stage: Stage) -> None:
     assert "serving" in remarks[0]
     only = stage.json("--exempt", user="admin")
     assert set(only["pods"]) == {"kept"}
+
+
+def test_a_developer_sees_what_the_settings_of_the_reaper_lead_to(stage: Stage) -> None:
+    """As the chart publishes them; where an older one did not, the defaults are assumed, which is said."""
+    # A CronJob takes no pod for its own, nor does it let one go.
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "train", "controller": True}
+    path = f"/apis/batch/v1/namespaces/{stage.namespace}/cronjobs"
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "registry.example/x:1"}]}
+    template = {"spec": {"template": {"spec": pod}}}
+    spec = {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": template}
+    made = stage.api.create(path, {"metadata": {"name": "train"}, "spec": spec})
+    uid = stage.pod("rank", **{"idle-action": "stop"})
+    references = [{**owner, "uid": made["metadata"]["uid"]}]
+    stage.api.patch(f"{stage.pods}/rank", {"metadata": {"ownerReferences": references}})
+    at = stage.warn("rank", uid)
+    before = stage.api.get(SWITCHES)["data"][KEY]
+    found = stage.json()
+    assert found["pods"]["rank"]["next"] == {"step": "stop", "at": at}
+    assert (found["switches"]["stop"], found["switches"]["onPressure"]) == (True, False)
+    assert SETTINGS not in found["missing"]
+    try:
+        settings = {f"{ENV_PREFIX}STOP": "false", f"{ENV_PREFIX}ON_PRESSURE": "true"}
+        stage.api.patch(SWITCHES, {"data": {KEY: json.dumps(settings)}})
+        found = stage.json()
+        assert (found["pods"]["rank"]["skip"], found["pods"]["rank"]["next"]["step"]) == (
+            "NotStoppable",
+            "nothing",
+        )
+        assert (found["switches"]["stop"], found["switches"]["onPressure"]) == (False, True)
+        assert "only those of one namespace" in found["missing"]["waiting pods"]
+        stage.api.patch(SWITCHES, {"data": {KEY: None}})
+        found = stage.json()
+        assert found["pods"]["rank"]["next"] == {"step": "stop", "at": at}
+        assert found["missing"][SETTINGS] == "not published by this installation; the defaults are assumed"
+        assert (found["switches"]["stop"], found["switches"]["onPressure"]) == (None, None)
+    finally:
+        stage.api.patch(SWITCHES, {"data": {KEY: before}})
+
+
+def test_after_a_start_of_the_reaper_nothing_comes_at_once(stage: Stage) -> None:
+    """Whoever may read its Lease sees since when it leads; others are told that it is not known."""
+    uid = stage.pod("due")
+    stage.warn("due", uid, minutes_ago=30)
+    leases = "/apis/coordination.k8s.io/v1/namespaces/gpu-tenure-system/leases"
+    now = utc_now()
+    spec = {"holderIdentity": "me", "acquireTime": f"{format_time(now)[:-1]}.000000Z"}
+    stage.api.create(leases, {"metadata": {"name": "gpu-tenure-reaper"}, "spec": spec})
+    stage.api.patch(PAUSE, {"data": {"resumed-at": format_time(now - timedelta(hours=1))}})
+    try:
+        mine, theirs = stage.json(), stage.json(user="admin")
+    finally:
+        stage.api.delete(f"{leases}/gpu-tenure-reaper")
+        stage.api.patch(PAUSE, {"data": {"resumed-at": None}})
+    assert mine["pods"]["due"]["next"] == {"step": "evict", "at": None}
+    assert "not readable with your rights; it warns" in mine["missing"]["the start of the reaper"]
+    later = format_time(now + timedelta(minutes=10))
+    assert theirs["pods"]["due"]["next"] == {"step": "evict", "at": later}
+    assert theirs["pods"]["due"]["skip"] == "QuietTime"
 
 
 def test_in_a_pipe_watch_prints_a_line_for_each_change(stage: Stage) -> None:

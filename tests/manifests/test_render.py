@@ -15,6 +15,8 @@ from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
 from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, REAPER_ONLY, TERM_LABELS, Annotation, Label
 from quota.settings import ENV_PREFIX as QUOTA_PREFIX
 from quota.settings import QuotaSettings
+from reaper.published import KEY as PUBLISHED_KEY
+from reaper.published import PUBLISHED, Planning, planning_of
 from reaper.settings import ENV_PREFIX as REAPER_PREFIX
 from reaper.settings import ReaperSettings
 from runtime.settings import load
@@ -26,6 +28,18 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "manifests" / "chart"
 Render = Callable[..., list[dict[str, Any]]]
 
+SPANS = {"budget_wait", "device_span", "owner_span", "quiet", "refusal_wait", "snooze"}
+NUMBERS = {
+    f"{REAPER_PREFIX}{name.upper()}": "7s" if name in SPANS else "7"
+    for name in PUBLISHED - {"stop", "stop_kinds", "on_pressure"}
+}
+JOB_SET = {
+    "apiGroup": "jobset.x-k8s.io",
+    "kind": "JobSet",
+    "resource": "jobsets",
+    "field": "/spec/suspend",
+    "value": True,
+}
 MATRIX: dict[str, dict[str, Any]] = {
     "defaults": {},
     "warn": {"profile": "warn"},
@@ -356,6 +370,46 @@ def test_the_reaper_reads_its_environment(render: Render) -> None:
     assert settings.actions_per_cycle == 7
     assert [row["name"] for row in settings.sources] == ["amd"]
     assert settings.cycle == 30
+
+
+HOW_IT_PLANS: list[Any] = [
+    pytest.param({}, id="the defaults"),
+    pytest.param(
+        {"stop": {"enabled": False}, "onPressure": True}, id="nothing is stopped, and only on pressure"
+    ),
+    pytest.param({"stop": {"kinds": [JOB_SET]}}, id="kinds of their own"),
+    pytest.param({"env": NUMBERS}, id="numbers"),
+    pytest.param({"env": {f"{REAPER_PREFIX}STOP": "false"}}, id="a variable that takes the place of a value"),
+]
+
+
+@pytest.mark.parametrize("reaper", HOW_IT_PLANS)
+def test_what_is_published_is_what_the_reaper_does(render: Render, reaper: dict[str, Any]) -> None:
+    """`status` plans with the settings of the process."""
+    objects = render({"reaper": {"prometheusURL": "http://p:9090", **reaper}})
+    settings = load(ReaperSettings, {}, None, REAPER_PREFIX, environment(objects, "reaper"))
+    found = planning_of(of_kind(objects, "ConfigMap")["gpu-tenure-switches"]["data"])
+    assert found == Planning(
+        limits=settings.limits(),
+        ways=settings.ways(),
+        on_pressure=settings.on_pressure,
+        quiet_seconds=settings.quiet,
+    )
+
+
+def test_nothing_else_of_the_environment_is_published(render: Render) -> None:
+    """Everybody may read it, and people write into `env` what they like."""
+    secret = {f"{REAPER_PREFIX}PROMETHEUS_HEADERS": '{"Authorization": "x"}', f"{REAPER_PREFIX}CONTACT": "y"}
+    every = {f"{REAPER_PREFIX}{name.upper()}": "7" for name in PUBLISHED}
+    switches = of_kind(render({"reaper": {"env": {**secret, **every}}}), "ConfigMap")["gpu-tenure-switches"]
+    assert set(json.loads(switches["data"][PUBLISHED_KEY])) == set(every)
+
+
+def test_a_single_run_has_no_quiet_time(render: Render) -> None:
+    """Which a CronJob's are, whatever the environment says."""
+    values = {"mode": "CronJob", "env": {f"{REAPER_PREFIX}QUIET": "20m"}}
+    switches = of_kind(render({"reaper": values}), "ConfigMap")["gpu-tenure-switches"]
+    assert planning_of(switches["data"]).quiet_seconds == 0
 
 
 def test_the_quota_component_reads_its_environment(render: Render) -> None:

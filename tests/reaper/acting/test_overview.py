@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,10 +21,11 @@ from reaper.glance import Readable, exempt_until, glanced, with_verdict
 from reaper.limits import Limits
 from reaper.marks import Mark
 from reaper.overview import Look, Next, Row, document, rows_of
-from reaper.owners import root_of_pod
+from reaper.owners import Root, root_of_pod
 from reaper.pause import Pause
 from reaper.pods import GpuPod
 from reaper.situation import Situation
+from reaper.stopways import Ways, ways_of
 from reaper.subjects import Subject
 from reaper.switches import Switch, Switches, decides, switches_of
 from tests.reaper.acting.made import (
@@ -44,15 +46,27 @@ POLICIES = PolicySet.of([POLICY])
 RUNNING = Pause(paused=False)
 ENFORCED = Switches(profile=Profile.ENFORCE, dry_run=False, excluded_namespaces=())
 TEAM_A = Namespace(ObjectMeta(name="team-a", labels={}))
+JOB = Root("batch/v1", "Job", "team-a", "train", "job-uid")
+LOUD = NOON + minutes(5)
+QUIET = {"quiet_until": LOUD}
 GRACE = Mark(NOON - timedelta(seconds=AFTER) - minutes(20), reclaim_at=NOON + minutes(10))
 
 
-def looked(*subjects: Subject, pause: Pause = RUNNING, brake: bool = False, **more: Any) -> dict[str, Row]:
+def looked(
+    *subjects: Subject,
+    pause: Pause = RUNNING,
+    brake: bool = False,
+    situation: Mapping[str, Any] = {},
+    **more: Any,
+) -> dict[str, Row]:
     """Gives the rows by the names of their pods, in their order."""
     around = Look(
         records=(),
         situation=Situation(
-            pause=pause, brake=Brake(engaged_at=NOON) if brake else Brake(), judged_devices=100
+            pause=pause,
+            brake=Brake(engaged_at=NOON) if brake else Brake(),
+            judged_devices=100,
+            **{"ways": ways_of(()), **situation},
         ),
         switches=more.pop("switches", ENFORCED),
         namespaces={"team-a": TEAM_A},
@@ -113,6 +127,73 @@ NEXT = [
         NOON - timedelta(days=1) + minutes(150),
         None,
         id="too young: when it can be judged",
+    ),
+    pytest.param(
+        due_subject(),
+        {"situation": {"wanted": {}}},
+        Next.NOTHING,
+        None,
+        Reason.NO_PRESSURE,
+        id="due, but nobody waits for devices",
+    ),
+    pytest.param(
+        due_subject(),
+        {"situation": {"wanted": {"nvidia.com/gpu": 1}}},
+        Next.EVICT,
+        None,
+        None,
+        id="due, and somebody waits",
+    ),
+    pytest.param(
+        due_subject(), {"situation": QUIET}, Next.EVICT, LOUD, Reason.QUIET_TIME, id="due, after a start"
+    ),
+    pytest.param(
+        subject_of(mark=GRACE),
+        {"situation": QUIET},
+        Next.EVICT,
+        NOON + minutes(10),
+        Reason.WITHIN_GRACE,
+        id="warned: a start is over by then",
+    ),
+    pytest.param(
+        subject_of(),
+        {"situation": QUIET},
+        Next.WARN,
+        LOUD,
+        Reason.QUIET_TIME,
+        id="idle long enough, after a start",
+    ),
+    pytest.param(
+        subject_of(mark=GRACE, root=JOB, ceiling=Action.STOP),
+        {},
+        Next.STOP,
+        NOON + minutes(10),
+        Reason.WITHIN_GRACE,
+        id="its owner will be stopped",
+    ),
+    pytest.param(
+        subject_of(mark=GRACE, ceiling=Action.STOP),
+        {},
+        Next.EVICT,
+        NOON + minutes(10),
+        Reason.WITHIN_GRACE,
+        id="a pod that nobody makes again is evicted",
+    ),
+    pytest.param(
+        due_subject(root=JOB, ceiling=Action.STOP),
+        {"pause": Pause(paused=True, reason="x")},
+        Next.STOP,
+        NOON,
+        Reason.PAUSED,
+        id="a pause changes not what comes after it",
+    ),
+    pytest.param(
+        subject_of(mark=GRACE, root=JOB, ceiling=Action.STOP),
+        {"situation": {"ways": Ways()}},
+        Next.NOTHING,
+        None,
+        Reason.NOT_STOPPABLE,
+        id="nothing is stopped here",
     ),
     pytest.param(
         subject_of("a", None, skip=Reason.EXEMPT), {}, Next.NOTHING, None, Reason.EXEMPT, id="it is exempt"
@@ -211,6 +292,15 @@ def test_without_policies_labels_count() -> None:
     assert look_at(pod_of("a", labels={}), policies=None).skip is Reason.NO_TERMS
     asked = pod_of("a", labels={**LABELS, "gpu-tenure.io/idle-action": "exempt"})
     assert look_at(asked, policies=None).skip is Reason.EXEMPT
+
+
+@pytest.mark.parametrize("policies", [POLICIES, None], ids=["policies are readable", "labels count"])
+def test_a_snooze_is_as_long_as_the_installation_allows(policies: PolicySet | None) -> None:
+    """And not as long as by default."""
+    pod = pod_of("a", annotations={"gpu-tenure.io/keep-until": "20h"})
+    assert look_at(pod, policies=policies).snooze.until == NOON + timedelta(hours=20)
+    short = look_at(pod, policies=policies, snooze_seconds=3600)
+    assert short.snooze.until == NOON + timedelta(hours=1)
 
 
 def test_a_dry_run_lets_nothing_happen() -> None:
