@@ -123,7 +123,9 @@ class KubeStops:
         way = self._ways.of(owner.group, owner.kind) if owner is not None else None
         content = await self._content_of(owner, way) if owner is not None and way is not None else {}
         labels = {**(value_in(content, "/metadata/labels") or {}), **pod.labels}
-        if is_kueue(labels):
+        # What is scaled may have a Workload for each pod or group, and come back for all but the one found here.
+        scaled = way is not None and way.field == REPLICAS
+        if is_kueue(labels) and not scaled:
             uids = {pod.uid, *(one.uid for one in chain)}
             workload = await self._workload(pod.namespace, uids)
             if workload is not None:
@@ -132,7 +134,7 @@ class KubeStops:
             raise NotStoppableError(f"pod {pod.name} has no owner")
         if way is None:
             raise NotStoppableError(f"no way to stop a {owner.kind} is in the table stop-kinds")
-        if is_kueue(labels) and way.field != REPLICAS:
+        if is_kueue(labels) and not scaled:
             raise NotStoppableError(f"Kueue manages {owner}, and its Workload was not found")
         return _found(owner, content, way, now)
 

@@ -176,8 +176,9 @@ async def test_a_pod_of_kueue_without_owner_has_a_workload_of_its_own() -> None:
 
 
 async def test_a_deployment_under_kueue_is_scaled() -> None:
-    """Its Workloads come and go with its pods."""
-    found = await find({("GET", WEB_PATH): owner_of("uid-web"), **kueue()}, WEB, labels=QUEUED)
+    """Its Workloads come and go with its pods, each with its own: one of them does not stop the others."""
+    workloads = kueue(workload("w", pod_of("a").uid), workload("v", pod_of("b").uid))
+    found = await find({("GET", WEB_PATH): owner_of("uid-web"), **workloads}, WEB, labels=QUEUED)
     assert found.stop.field == "/spec/replicas"
 
 
