@@ -44,7 +44,7 @@ def target_of(text: str, names: Sequence[str]) -> Target | None:
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         msg = f"must be HOST:PORT such as 127.0.0.1:8443, or none, not {text!r}"
         raise ValueError(msg)
-    host = host.strip("[]")
+    host = host.strip("[]").lower()
     return Target(host, int(port), host if host in names else names[0])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from datetime import timedelta
 from typing import Annotated, Self
 
@@ -27,6 +29,9 @@ ENV_PREFIX = "GPU_TENURE_CERTS_"
 Life = Annotated[Seconds, Field(ge=10)]
 Wait = Annotated[Seconds, Field(ge=0)]
 DAY = 86400
+_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+_HOST = re.compile(rf"(?=.{{1,253}}$)(\*\.)?({_LABEL}\.)*(?![0-9]+$){_LABEL}")
+"""A name that a certificate may be for; one that ends in a number would be an address, and is none."""
 
 
 class CertsSettings(Settings):
@@ -101,6 +106,12 @@ class CertsSettings(Settings):
     log_level: LogLevel = "info"
     identity: Identity = None
 
+    @field_validator("names")
+    @classmethod
+    def _names_fit_a_certificate(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """Writes names as certificates do, so that they compare; raises ValueError for what is none."""
+        return tuple(_certifiable(name) for name in value)
+
     @field_validator("probe")
     @classmethod
     def _probe_is_an_address(cls, value: str) -> str:
@@ -135,3 +146,15 @@ class CertsSettings(Settings):
         """Resources and names of the configurations that dial the Service."""
         mutating = tuple((MUTATING, name) for name in self.mutating)
         return (*mutating, *((VALIDATING, name) for name in self.validating))
+
+
+def _certifiable(name: str) -> str:
+    if _HOST.fullmatch(name.lower()):
+        return name.lower()
+    try:
+        if "%" not in name:
+            return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    msg = f"must be host names and IP addresses such as webhook.example.com,10.0.0.7, not {name!r}"
+    raise ValueError(msg)
