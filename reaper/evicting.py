@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from datetime import datetime
 
@@ -42,7 +43,9 @@ class Evictor:
         for group in groups:
             # Prometheus may take most of the time that a look is worth something.
             looked = self._ports.clock.monotonic()
-            confirmed = await self._recheck.confirm(group)
+            confirmed = await self._confirm(group)
+            if confirmed is None:
+                return
             if isinstance(confirmed, Refusal):
                 self._recorder.spared(group, confirmed)
                 if confirmed.reason in ALL_AT_ONCE:
@@ -50,6 +53,18 @@ class Evictor:
                 continue
             if not await self._act(structs.replace(group, members=confirmed), by_uid, looked):
                 return
+
+    async def _confirm(self, group: Group) -> tuple[Subject, ...] | Refusal | None:
+        """Looks again at a group; None if this process is to stop, since nothing has begun yet."""
+        stop = asyncio.ensure_future(self._ports.stop.wait())
+        look = asyncio.ensure_future(self._recheck.confirm(group))
+        try:
+            await asyncio.wait({look, stop}, return_when=asyncio.FIRST_COMPLETED)
+            return None if self._ports.stop.is_set() else look.result()
+        finally:
+            look.cancel()
+            stop.cancel()
+            await asyncio.gather(look, stop, return_exceptions=True)
 
     async def _act(self, group: Group, by_uid: dict[str, Record], looked: float) -> bool:
         """Acts on one group, at which somebody began to look then; False if the cycle must act no more."""
@@ -64,6 +79,8 @@ class Evictor:
                 why = "asking about every pod of the run took too long"
                 self._recorder.spared(group, Refusal(Reason.CHANGED, why))
                 return True
+        if self._ports.stop.is_set():
+            return False
         if is_old(looked, self._ports.clock.monotonic()):
             self._recorder.spared(group, TOO_SLOW)
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -54,6 +55,7 @@ class Ports:
         jobs: The Jobs of the watch cache that have a deadline.
         once: Who sends Events that must not be repeated.
         endings: How the containers of pods ended, as the watch showed it.
+        stop: Set once this process is to stop: what has begun is done to its end, and nothing is begun.
     """
 
     clock: Clock
@@ -78,3 +80,4 @@ class Ports:
     jobs: Callable[[], Collection[GpuJob]] = tuple
     once: OncePort = field(default_factory=NoOnce)
     endings: Endings = field(default_factory=Endings)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)

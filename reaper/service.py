@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -195,7 +196,7 @@ class Service:
 
     async def _lead(self) -> None:
         # What an earlier leadership of this process remembered may be out of date by now.
-        ports = self.world.ports(self._elector)
+        ports = replace(self.world.ports(self._elector), stop=self._stop)
         cycle = Cycle(ports, self._settings, Memory(), self._reporter, once=False, acting=self._acting)
         seconds, quiet = self._settings.cycle, self._settings.quiet
         loop = Loop(cycle.run, clock=self._clock, seconds=seconds, quiet_seconds=quiet)

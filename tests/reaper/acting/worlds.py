@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -61,6 +62,7 @@ class FakeWorld:
         self.paused = Pause(paused=False)
         self.unready: str | None = None
         self.leads = True
+        self.stop = asyncio.Event()
         self.incomplete: Reason | None = None
         self.statuses: list[tuple[str, dict[str, Any]]] = []
         self.observed = 0
@@ -151,6 +153,7 @@ class FakeWorld:
             alerts=self.alerts,
             jobs=lambda: tuple(self.jobs),
             once=self.once_events,
+            stop=self.stop,
         )
 
     async def _write_status(self, policy: str, status: Mapping[str, Any]) -> None:
