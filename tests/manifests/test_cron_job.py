@@ -1,4 +1,4 @@
-"""The reaper's CronJob as the chart renders it: its Jobs are made by the controller, and run by the kubelet."""
+"""The CronJob of the reaper as the chart renders it: its Jobs are made by the controller, and really run."""
 
 from __future__ import annotations
 
