@@ -123,7 +123,7 @@ class KubeStops:
         way = self._ways.of(owner.group, owner.kind) if owner is not None else None
         content = await self._content_of(owner, way) if owner is not None and way is not None else {}
         labels = {**(value_in(content, "/metadata/labels") or {}), **pod.labels}
-        # What is scaled may have a Workload for each pod or group, and come back for all but the one found here.
+        # What is scaled may have a Workload for each pod or group; to stop one of them stops no other.
         scaled = way is not None and way.field == REPLICAS
         if is_kueue(labels) and not scaled:
             uids = {pod.uid, *(one.uid for one in chain)}
