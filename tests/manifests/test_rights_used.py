@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+import requests
 
 from sandbox.cluster import Sandbox, SandboxOptions
+from sandbox.deadline import wait
 from sandbox.history import write_history
 from sandbox.install import Installation, install_chart
+from sandbox.ports import LOOPBACK
+from sandbox.secret_volume import SecretVolume
+from tests.certs.webhook_tls import AUTHORITY, SERVING
 
 OWN = "system:serviceaccount:gpu-tenure-system:gpu-tenure-"
-COMPONENTS = ("webhook", "reaper", "quota")
+COMPONENTS = ("webhook", "reaper", "quota", "certs")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OURS = "/apis/gpu-tenure.io/v1alpha1"
-NAMESPACE, CROWDED = "rights", "crowded"
+NAMESPACE, CROWDED, TRIES = "rights", "crowded", "tries"
 WARNED = "gpu-tenure.io/reclaim-at"
 # Alone, two of a Deployment, of a ReplicaSet, a StatefulSet, a ReplicationController, a Job of a CronJob.
 PODS = 7
@@ -25,15 +32,44 @@ SHARES = ("--device-percent=100", "--actions-per-cycle=50", "--actions-per-names
 BRAKES = ("--brake-idle-percent=101", "--brake-unknown-percent=101", "--brake-fall-percent=101")
 REAPER = ("--no-dry-run", "--cycle=1s", "--quiet=0s", *SHARES, *BRAKES, "--brake-release=0s")
 
-# API group, resource with subresource, verb.
-Right = tuple[str, str, str]
+VALUES = {
+    "quota": {"enabled": True},
+    "tls": {"source": "certs", "caBundle": ""},
+    "canary": {"enabled": True, "namespace": TRIES},
+    "metrics": {"protected": True},
+}
+
+
+class Right(NamedTuple):
+    """What a rule gives, or what a request needed.
+
+    Attributes:
+        group: The API group.
+        resource: The resource, with the subresource.
+        verb: The verb.
+        namespace: The only namespace of it; empty for all.
+        name: The only object of it; empty for all.
+    """
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+    name: str = ""
+
+    def serves(self, needed: Right) -> bool:
+        """Whether a request is let through by this."""
+        same = self[:3] == needed[:3]
+        return same and self.namespace in {"", needed.namespace} and self.name in {"", needed.name}
+
+
 VIRTUAL = "no call needs it: our guards ask for it"
 CONFLICT = "only after a conflict with another writer of the same ledger"
 NOT_REACHED: dict[tuple[str, Right], str] = {
-    ("reaper", ("gpu-tenure.io", "terms", "update")): VIRTUAL,
-    ("reaper", ("events.k8s.io", "events", "patch")): "only if the very same sentence is said again",
-    ("quota", ("gpu-tenure.io", "gpuquotas", "get")): CONFLICT,
-    ("webhook", ("gpu-tenure.io", "gpuquotas", "get")): CONFLICT,
+    ("reaper", Right("gpu-tenure.io", "terms", "update")): VIRTUAL,
+    ("reaper", Right("events.k8s.io", "events", "patch")): "only if the very same sentence is said again",
+    ("quota", Right("gpu-tenure.io", "gpuquotas", "get")): CONFLICT,
+    ("webhook", Right("gpu-tenure.io", "gpuquotas", "get")): CONFLICT,
 }
 """Rights that this test does not reach. Those to read `reaper.ownerResources` and to stop what Kueue manages
 are left out by their groups: these kinds belong to other projects."""
@@ -62,6 +98,40 @@ class Site:
         self.installation = installation
         self.api = sandbox.api()
         self.pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        self.addresses: list[str] = []
+
+    def certify(self, volume: SecretVolume) -> None:
+        """Has certificates made, mended, lost and made again, by the command too, and a pod tried."""
+        self.addresses.append(self.installation.start_certs("--interval=1s", "--settle=2s"))
+        volume.wait_for("tls.crt")
+        self.installation.tls = volume.folder
+        for path in (SERVING, AUTHORITY):
+            self.api.patch(path, {"data": {"ca.crt": None}})
+            self.api.wait(lambda path=path: self._holds(path), 30, "the Secret is completed")
+            self.api.raw("DELETE", path)
+            self.api.wait(lambda path=path: self._holds(path), 30, "the Secret is back")
+        tried = Right("", "pods", "create", TRIES)
+        wait(lambda: any(map(tried.serves, self.used("certs"))), 30, "a pod is tried")
+        self.sandbox.stop("certs")
+        kubeconfig = f"--kubeconfig={self.sandbox.kubeconfig('certs')}"
+        argv = [sys.executable, "-m", "cli", "certs", "ensure", kubeconfig, f"--names=localhost,{LOOPBACK}"]
+        subprocess.run([*argv, "--settle=1s"], check=True, timeout=60, capture_output=True)
+        self.addresses[:] = [self.installation.start_certs("--interval=1s", "--settle=2s")]
+
+    def _holds(self, path: str) -> bool:
+        return "ca.crt" in ((self.api.find(path) or {}).get("data") or {})
+
+    def scrape(self) -> None:
+        """Reads the metrics of every component as whoever may."""
+        subject = {"kind": "User", "name": "dev-a", "apiGroup": "rbac.authorization.k8s.io"}
+        role = {"apiGroup": subject["apiGroup"], "kind": "ClusterRole", "name": "gpu-tenure-metrics-reader"}
+        body = {"metadata": {"name": "scraper"}, "roleRef": role, "subjects": [subject]}
+        self.api.create(f"{RBAC}/clusterrolebindings", body)
+        webhooks = [one.ready_url.removesuffix("/readyz") for one in self.installation.webhooks.values()]
+        token = {"Authorization": f"Bearer {self.sandbox.users['dev-a'].token}"}
+        for address in (*self.addresses, *webhooks):
+            answer = requests.get(f"{address}/metrics", headers=token, timeout=10)
+            assert answer.status_code == 200, answer.text
 
     def prepare(self) -> None:
         """Starts the components, with a policy that stops and asks for the right to use it."""
@@ -81,7 +151,7 @@ class Site:
             self.api.create(f"/api/v1/namespaces/{CROWDED}/pods", body)
         self.installation.upgrade({"profile": "enforce"})
         self.installation.start_webhooks(1)
-        self.installation.start_quota("--reservation=8s", "--settle=2s")
+        self.addresses.append(self.installation.start_quota("--reservation=8s", "--settle=2s"))
 
     def reap(self) -> None:
         """Lets the reaper warn, evict and stop every built-in kind, go on with a record, and forget one."""
@@ -92,7 +162,7 @@ class Site:
         uid = self.api.create(self.pods, alone)["metadata"]["uid"]
         self.api.wait(lambda: self._running() == PODS, 30, "a pod of every kind runs")
         write_history(self.sandbox, minutes=4, namespaces=[NAMESPACE])
-        self.installation.start_reaper("--profile=enforce", *REAPER)
+        self.addresses.append(self.installation.start_reaper("--profile=enforce", *REAPER))
         self.api.wait(lambda: self._record_of("long-gone") is None, 30, "the old record is gone")
         path = f"{self.pods}/alone"
         self.api.wait(
@@ -189,11 +259,12 @@ class Site:
         role = f"namespaces/{space}/roles" if reference["kind"] == "Role" else "clusterroles"
         rules = self.api.get(f"{RBAC}/{role}/{reference['name']}")["rules"]
         return {
-            (group, resource, verb)
+            Right(group, resource, verb, space or "", name)
             for rule in rules
             for group in rule["apiGroups"]
             for resource in rule["resources"]
             for verb in rule["verbs"]
+            for name in rule.get("resourceNames") or ("",)
         }
 
     def audited(self, component: str) -> list[dict[str, Any]]:
@@ -201,6 +272,10 @@ class Site:
         lines = (self.sandbox.dir / "logs" / "audit.jsonl").read_text().splitlines()
         user = f'"username":"{OWN}{component}"'
         return [json.loads(line) for line in lines if user in line]
+
+    def used(self, component: str) -> set[Right]:
+        """The rights that a component's requests needed."""
+        return {right for entry in self.audited(component) if (right := right_of(entry)) is not None}
 
     def other_groups(self) -> set[str]:
         """The groups of other projects' kinds, whose objects the reaper may read or stop."""
@@ -227,7 +302,8 @@ def right_of(entry: dict[str, Any]) -> Right | None:
     if about is None or "resource" not in about:
         return None
     resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-    return about.get("apiGroup", ""), resource, entry["verb"]
+    where = about.get("namespace", ""), about.get("name", "")
+    return Right(about.get("apiGroup", ""), resource, entry["verb"], *where)
 
 
 @pytest.fixture(scope="module")
@@ -240,25 +316,29 @@ def sandbox(kubernetes: str) -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="module")
-def site(sandbox: Sandbox) -> Site:
+def site(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Everything that the components do, done once."""
-    site = Site(sandbox, install_chart(sandbox, {"quota": {"enabled": True}}))
-    site.prepare()
-    site.reap()
-    site.exceed()
-    return site
+    site = Site(sandbox, install_chart(sandbox, VALUES))
+    with SecretVolume(site.api, SERVING, tmp_path_factory.mktemp("volume")) as volume:
+        site.certify(volume)
+        site.prepare()
+        site.reap()
+        site.exceed()
+        site.scrape()
+        yield site
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_every_right_is_used(site: Site, component: str) -> None:
-    """No account may do what it never does."""
-    used = {right for entry in site.audited(component) if (right := right_of(entry)) is not None}
+    """No account may do what it never does, nor where, nor to an object by name that it never does it to."""
+    used = site.used(component)
     others = site.other_groups()
     excused = {right for owner, right in NOT_REACHED if owner == component}
-    granted = {right for right in site.granted(component) if right[0] not in others}
+    granted = {right for right in site.granted(component) if right.group not in others}
     assert granted, "the account has rights"
     assert excused <= granted, "the table names rights that exist"
-    assert sorted(granted - used - excused) == []
+    unused = {right for right in granted - excused if not any(map(right.serves, used))}
+    assert sorted(unused) == []
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
