@@ -1,4 +1,4 @@
-"""Whether warnings reach Alertmanager, and alerts of its can reach the reaper; pure."""
+"""Whether warnings reach Alertmanager, alerts of its the reaper, and the reaper has its Secrets; pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, Level, fine
 
 TOKEN: Final = "token"  # noqa: S105 - the name of a key
+FAILED_ALERTS: Final = 'gpu_tenure_reaper_alerts_total{result="failed"}'
 UNTOLD: Final = "users hear of warnings by Events alone"
 
 
@@ -21,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if problem:
             what = f"Alertmanager at {url} is not reachable from here: {problem}"
             why = f"it may be for the reaper; if it is not, {UNTOLD}"
-            todo = "look at gpu_tenure_reaper_alerts_failed_total and at the reaper's log; docs/alerts.md"
+            todo = f"look at {FAILED_ALERTS} and at the reaper's log; docs/alerts.md"
             yield Finding("alerting.alertmanager", Level.UNKNOWN, what, why, todo)
         else:
             yield fine("alerting.alertmanager", f"Alertmanager answers at {url}")
@@ -31,6 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for volume, effect in (
         ("receiver", "alerts that should make the reaper look at once are refused"),
         ("alertmanager", "Alertmanager refuses the reaper's alerts"),
+        ("prometheus", "Prometheus refuses the reaper's queries, and nothing is judged"),
     ):
         secret = component.secret(volume)
         if secret:
@@ -43,7 +45,8 @@ def _secret(facts: Facts, name: str, volume: str, effect: str) -> Iterator[Findi
         return
     if seen.value is None:
         why = f"{effect}; pods of the reaper that are new do not start"
-        todo = f"kubectl -n {facts.namespace} create secret generic {name} --from-literal=token=…"
+        keys = "--from-literal=token=…" if volume == "receiver" else f"--from-file=… (reaper.{volume}.keys)"
+        todo = f"kubectl -n {facts.namespace} create secret generic {name} {keys}"
         yield Finding(check, Level.ERROR, f"the Secret {name} does not exist", why, todo, (name,))
     elif volume == "receiver" and TOKEN not in seen.value:
         todo = "add the key `token` with what Alertmanager sends"

@@ -42,7 +42,7 @@ from runtime.versions import VersionInfo
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 OURS: Final = {"labelSelector": "app.kubernetes.io/name=gpu-tenure"}
 REACH_SECONDS: Final = 5.0
-ALERT_VOLUMES: Final = ("alertmanager", "receiver")
+SECRET_VOLUMES: Final = ("alertmanager", "prometheus", "receiver")
 Say = Callable[[str], None]
 
 
@@ -230,7 +230,7 @@ async def _certificates(reader: ClusterReader, facts: Facts) -> Seen[Any]:
 
 async def _secrets(reader: ClusterReader, facts: Facts) -> dict[str, Seen[frozenset[str]]]:
     component = facts.component("reaper")
-    names = {component.secret(volume) for volume in ALERT_VOLUMES} if component is not None else set()
+    names = {component.secret(volume) for volume in SECRET_VOLUMES} if component is not None else set()
     path = f"/api/v1/namespaces/{facts.namespace}/secrets"
     return {name: await reader.one(f"{path}/{name}", _keys) for name in sorted(names - {""})}
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from cli.doctor.facts import Seen
+from typing import Any
+
+from cli.doctor.facts import Facts, Seen
+from cli.doctor.objects import Component
 from tests.cli.doctor.healthy import (
+    COMPONENTS,
+    component,
     healthy,
     node,
     policy,
     resource_quota,
     stored,
+    typed,
     with_switches,
 )
 from tests.cli.doctor.wrong import (
@@ -20,6 +26,18 @@ from tests.cli.doctor.wrong import (
     labels,
     policies,
 )
+
+
+def mounting(volume: str, secrets: dict[str, Seen[Any]]) -> Facts:
+    """A reaper with a volume from the Secret `thanos`."""
+    volumes = [{"name": volume, "secret": {"secretName": "thanos"}}]
+    template = {"spec": {"containers": [{"env": []}], "volumes": volumes}}
+    reaper = typed(
+        Component, {"metadata": {"name": "gpu-tenure-reaper"}, "spec": {"replicas": 2, "template": template}}
+    )
+    others = (component(one) for one in COMPONENTS if one != "reaper")
+    return healthy(deployments=Seen((reaper, *others)), secrets=secrets)
+
 
 OF_POLICIES: list[Case] = [
     (
@@ -152,6 +170,20 @@ OF_THE_CLUSTER: list[Case] = [
         "alerting.receiver-secret",
         ERROR,
         "create secret",
+    ),
+    (
+        "no Secret for Prometheus",
+        mounting("prometheus", {"thanos": Seen()}),
+        "alerting.prometheus-secret",
+        ERROR,
+        "reaper.prometheus.keys",
+    ),
+    (
+        "no Secret for Alertmanager",
+        mounting("alertmanager", {"thanos": Seen()}),
+        "alerting.alertmanager-secret",
+        ERROR,
+        "reaper.alertmanager.keys",
     ),
     (
         "a token Secret without the key",
