@@ -7,12 +7,14 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import requests
 
 from sandbox.cluster import Sandbox, SandboxOptions
-from sandbox.deadline import wait
+from sandbox.deadline import monotonic, wait
 from sandbox.install import CHART, Installation, install_chart
 from tests.loads import DRY_RUN, GPU_POD
 
@@ -20,6 +22,8 @@ PAGE = (CHART.parents[1] / "docs" / "break-glass.md").read_text()
 PODS = "/api/v1/namespaces/team/pods"
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gpu-tenure"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+# Each step works within a minute, as the page says.
+MINUTE = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +66,15 @@ def run(site: Installation, command: list[str]) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
+@contextmanager
+def within_a_minute() -> Iterator[None]:
+    """From the command to what it does, both included."""
+    began = monotonic()
+    yield
+    took = monotonic() - began
+    assert took < MINUTE, f"it took {took:.1f} s"
+
+
 def test_pods_with_a_deadline_of_ours_are_listed(site: Installation) -> None:
     """By the loop of the page, in a shell."""
     api = site.sandbox.api()
@@ -98,8 +111,9 @@ def test_a_pause_needs_no_command_of_ours(site: Installation) -> None:
 def test_one_namespace_is_left_out_and_comes_back(site: Installation) -> None:
     """For the next pod."""
     assert "gpu-tenure.io/policy" in _pod(site.sandbox)["metadata"]["labels"]
-    run(site, said("kubectl label namespace NAME gpu-tenure.io/enforcement=disabled", NAME="team"))
-    wait(lambda: not _pod(site.sandbox)["metadata"].get("labels"), 20, "its pods are left alone")
+    with within_a_minute():
+        run(site, said("kubectl label namespace NAME gpu-tenure.io/enforcement=disabled", NAME="team"))
+        wait(lambda: not _pod(site.sandbox)["metadata"].get("labels"), MINUTE, "its pods are left alone")
     run(site, said("kubectl label namespace NAME gpu-tenure.io/enforcement-", NAME="team"))
     wait(lambda: bool(_pod(site.sandbox)["metadata"].get("labels")), 20, "its pods get terms again")
 
@@ -111,10 +125,12 @@ def test_a_dead_webhook_is_taken_out_of_the_way_and_put_back(site: Installation)
     for name in tuple(site.webhooks):
         site.sandbox.stop(name, seconds=0)
     wait(lambda: api.raw("POST", DRY_RUN, GPU_POD).status == 500, 20, "GPU pods are refused")
-    run(site, said("kubectl delete validatingwebhookconfiguration"))
-    wait(lambda: api.raw("POST", DRY_RUN, GPU_POD).status == 201, 20, "GPU pods are admitted")
-    run(site, said("kubectl delete mutatingwebhookconfiguration"))
-    run(site, said("kubectl delete validatingadmissionpolicybinding"))
+    with within_a_minute():
+        run(site, said("kubectl delete validatingwebhookconfiguration"))
+        wait(lambda: api.raw("POST", DRY_RUN, GPU_POD).status == 201, MINUTE, "GPU pods are admitted")
+    with within_a_minute():
+        run(site, said("kubectl delete mutatingwebhookconfiguration"))
+        run(site, said("kubectl delete validatingadmissionpolicybinding"))
     assert api.list(BINDINGS) == []
     site.webhooks = {}
     site.start_webhooks(1)
@@ -126,9 +142,36 @@ def test_a_dead_webhook_is_taken_out_of_the_way_and_put_back(site: Installation)
 
 def test_the_profile_observe_refuses_and_writes_nothing(site: Installation) -> None:
     """When the webhooks have been replaced, as their Deployment does by itself."""
-    site.upgrade({"profile": "observe"})
-    for old in tuple(site.webhooks):
-        site.start_webhooks(1)
-        site.stop_webhooks([old])
-    assert "activeDeadlineSeconds" not in _pod(site.sandbox)["spec"]
+    with within_a_minute():
+        site.upgrade({"profile": "observe"})
+        for old in tuple(site.webhooks):
+            site.start_webhooks(1)
+            site.stop_webhooks([old])
+        assert "activeDeadlineSeconds" not in _pod(site.sandbox)["spec"]
     site.upgrade({"profile": "enforce"})
+
+
+def test_all_of_it_stops_within_a_minute(site: Installation) -> None:
+    """A running reaper, both webhooks and the guards: no step first, and none waits for another's end."""
+    api = site.sandbox.api()
+    reaper = site.start_reaper("--cycle=1s", "--quiet=0s")
+    wait(lambda: _paused(reaper) == "0.0", 30, "the reaper is not paused")
+    site.stop_webhooks()
+    site.start_webhooks(2)
+    wait(lambda: "activeDeadlineSeconds" in _pod(site.sandbox)["spec"], 30, "deadlines are written")
+    with within_a_minute():
+        run(site, said("gpu-tenure pause"))
+        run(site, said("kubectl delete validatingwebhookconfiguration"))
+        run(site, said("kubectl delete mutatingwebhookconfiguration"))
+        run(site, said("kubectl delete validatingadmissionpolicybinding"))
+        wait(lambda: _paused(reaper) == "1.0", MINUTE, "the reaper is paused")
+        wait(lambda: _pod(site.sandbox)["metadata"].get("name"), MINUTE, "GPU pods are admitted")
+        wait(lambda: not _pod(site.sandbox)["metadata"].get("labels"), MINUTE, "and left alone")
+    assert api.list(BINDINGS) == []
+
+
+def _paused(reaper: str) -> str:
+    """What the reaper shows of the pause; empty before its first cycle."""
+    text = requests.get(f"{reaper}/metrics", timeout=10).text
+    found = re.search(r"^gpu_tenure_reaper_paused (\S+)$", text, re.MULTILINE)
+    return found[1] if found else ""
