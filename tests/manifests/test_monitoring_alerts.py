@@ -136,6 +136,53 @@ def test_what_does_not_run_is_not_missed(
     assert "gpu-tenure-webhook" in names
 
 
+SHORT = {"certs": {"caLife": "10d", "caRenew": "1d12h", "leafLife": "1d", "leafRenew": "08h"}}
+BY_ENVIRONMENT = {"certs": {"env": {"GPU_TENURE_CERTS_LEAF_RENEW": "2d"}}}
+THEIRS = {"tls": {"source": "secret", "caBundle": "QQ=="}, "canary": {}}
+SEEN = "cluster:gpu_tenure_reaper_pods_without_terms:sum"
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "limit"),
+    [
+        pytest.param({}, "GPUTenureCertificateExpires", "< 1209600", id="14 days"),
+        pytest.param(SHORT, "GPUTenureCertificateExpires", "< 14400", id="half of what is left at renewal"),
+        pytest.param(BY_ENVIRONMENT, "GPUTenureCertificateExpires", "< 86400", id="the environment wins"),
+        pytest.param({}, "GPUTenureCertificateUntrusted", "< 86400", id="a day"),
+        pytest.param(SHORT, "GPUTenureCertificateUntrusted", "< 64800", id="half of that of the CA"),
+        pytest.param({}, "GPUTenureServingCertificateExpires", "< 604800", id="7 days"),
+        pytest.param(SHORT, "GPUTenureServingCertificateExpires", "< 7200", id="a quarter"),
+        pytest.param(
+            {**THEIRS, **SHORT}, "GPUTenureServingCertificateExpires", "< 604800", id="not our lives"
+        ),
+        pytest.param(
+            {**THEIRS, "rules": {"kind": "PrometheusRule", "certificateLeft": "1d6h"}},
+            "GPUTenureServingCertificateExpires",
+            "< 108000",
+            id="somebody else's, by its value",
+        ),
+        pytest.param({}, "GPUTenureReaperWithoutCycle", "> 900", id="a quarter of an hour"),
+        pytest.param({"reaper": {"cycle": "5m"}}, "GPUTenureReaperWithoutCycle", "> 4500", id="15 cycles"),
+        pytest.param({"reaper": {"cycle": "5m"}}, SEEN, "> time() - 4500", id="a cycle that still counts"),
+    ],
+)
+def test_limits_follow_the_values(
+    render: Callable[..., Objects], values: dict[str, Any], name: str, limit: str
+) -> None:
+    """So that no alert holds for ever where all is well."""
+    rules = [rule for group in groups_of(render({**ALL, **values})) for rule in group["rules"]]
+    (expression,) = [rule["expr"] for rule in rules if rule.get("alert", rule.get("record")) == name]
+    assert re.search(rf"{re.escape(limit)}$", expression, re.MULTILINE), expression
+
+
+def test_a_probe_that_is_off_does_not_fail(render: Callable[..., Objects]) -> None:
+    """Its alert is left out, and nothing else."""
+    off = {**ALL, "certs": {"env": {"GPU_TENURE_CERTS_PROBE": "none"}}}
+    before, after = ({rule["alert"] for rule in alerts_of(groups_of(render(one)))} for one in (ALL, off))
+    assert before - after == {"GPUTenureCertificateProbeFails"}
+    assert after < before
+
+
 def test_dashboards_come_as_files_that_the_sidecar_finds(render: Callable[..., Objects]) -> None:
     """Each as it lies in the chart, with the label that was asked for; none unless it is enabled."""
     values = {"enabled": True, "namespace": "monitoring", "labels": {"boards": "yes"}}

@@ -54,6 +54,9 @@ KUBE_STATE_METRICS = {
     "kube_pod_start_time": {"namespace", "pod"},
     "kube_pod_owner": {"namespace", "pod", "owner_kind", "owner_name"},
     "kube_cronjob_info": {"namespace", "cronjob"},
+    "kube_cronjob_created": {"namespace", "cronjob"},
+    "kube_cronjob_next_schedule_time": {"namespace", "cronjob"},
+    "kube_cronjob_status_last_schedule_time": {"namespace", "cronjob"},
     "kube_cronjob_status_last_successful_time": {"namespace", "cronjob"},
 }
 """Metrics of kube-state-metrics that its documentation calls stable."""
