@@ -25,6 +25,10 @@ from sandbox.users import SYSTEM_NAMESPACE
 
 RELEASE = "gpu-tenure"
 CHART = ROOT / "manifests" / "chart"
+CONFIGURATIONS = (
+    "validatingwebhookconfiguration/gpu-tenure",
+    "mutatingwebhookconfiguration/zz-gpu-tenure",
+)
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 # At the end of the sandbox nobody calls any more: there is nothing to drain.
@@ -62,8 +66,9 @@ class Installation:
     def uninstall(self) -> None:
         """Removes the release and ends the components; its definitions stay, as the chart says.
 
-        Helm deletes webhook configurations first, and pods end a while after their Deployment.
+        Helm deletes webhook configurations last, after what they call: docs/install.md has them go first.
         """
+        self.sandbox.kubectl("delete", "--ignore-not-found", *CONFIGURATIONS)
         self.sandbox.helm("uninstall", RELEASE, f"--namespace={SYSTEM_NAMESPACE}", "--wait")
         self.stop_webhooks()
 
