@@ -1,4 +1,4 @@
-"""The uninstallation of docs/install.md while pods are created, with webhooks that end with their Deployment."""
+"""The removal of docs/install.md while pods are created, with webhooks that end with their Deployment."""
 
 from __future__ import annotations
 
