@@ -97,6 +97,19 @@ def test_runbooks_name_commands_and_options_that_exist() -> None:
         assert option in done.output, (verb, option)
 
 
+def test_runbooks_leave_certificates_of_others_alone(groups: list[dict[str, Any]]) -> None:
+    """Those for every source say for which one `certs ensure` is: it writes Secrets and caBundles."""
+    ours = {
+        rule["alert"]
+        for rule in alerts_of([one for one in groups if one["name"] == "gpu-tenure-certificates"])
+    }
+    pages = {page.stem: page.read_text() for page in RUNBOOKS.glob("*.md")}
+    naming = {name for name, text in pages.items() if "certs ensure" in text} - ours
+    assert naming == {"GPUTenureServingCertificateExpires"}
+    for name in naming:
+        assert "| `certs` | `gpu-tenure certs ensure` |" in pages[name]
+
+
 def test_the_documentation_has_every_alert_and_recording(groups: list[dict[str, Any]]) -> None:
     """With its severity and how long it must hold."""
     page = (RUNBOOKS.parent.parent / "docs" / "monitoring.md").read_text()
