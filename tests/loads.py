@@ -41,6 +41,7 @@ class PodLoad:
         self._turns = iter(range(10**9))
         self._lock = threading.Lock()
         self._began = time.monotonic()
+        self._ended: float | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -51,9 +52,14 @@ class PodLoad:
             try:
                 yield
             finally:
+                self._ended = time.monotonic()
                 self._stop.set()
             for one in sent:
                 one.result(timeout=60)
+
+    def per_second(self) -> float:
+        """How many creations were answered each second, from the beginning to the end."""
+        return len(self.replies) / ((self._ended or time.monotonic()) - self._began)
 
     def goes_on(self, count: int = PER_SECOND) -> None:
         """Returns when so many more creations were answered."""

@@ -97,7 +97,9 @@ def site(kubernetes: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_a_whole_rotation_under_load_fails_no_call(site: Site) -> None:
     """Leaves and a CA end and are followed by others: every pod gets its terms, and no call fails."""
     before = site.rejected()
-    load = PodLoad(site.api)
+    peace, load = PodLoad(site.api), PodLoad(site.api)
+    with peace.running():
+        peace.goes_on(4 * PER_SECOND)
     with load.running():
         # Both Secrets are lost first, so that what follows lives as short as it is now told to.
         site.stop_certs()
@@ -113,8 +115,9 @@ def test_a_whole_rotation_under_load_fails_no_call(site: Site) -> None:
         wait(lambda: all(second not in found for found in site.trusted()), 60, "the one before goes")
     assert load.failures() == []
     assert site.rejected() == before
-    # A busy machine is slower; that is what this one was paced at.
-    assert len(load.replies) > 5 * PER_SECOND
+    # Half of what the same clients did just before, which is 50 a second where the machine can: on two cores
+    # with six others waiting for each it was 15 to 30, so that no fixed number holds.
+    assert load.per_second() > peace.per_second() / 2
 
 
 def test_an_ended_ca_is_followed_by_another_without_a_failed_call(site: Site) -> None:
