@@ -67,13 +67,13 @@ async def ensure_once(
 
 
 async def _work(client: KubePort, settings: CertsSettings, keeper: Keeper, troubles: list[str]) -> Outcome:
-    before = await _persist(lambda: _view(client, settings), troubles)
-    after = await _persist(lambda: keeper.until_kept(PAUSE_SECONDS), troubles)
+    before = await persist(lambda: _view(client, settings), troubles)
+    after = await persist(lambda: keeper.until_kept(PAUSE_SECONDS), troubles)
     return outcome(before, View(after.bundle, after.trusts))
 
 
-async def _persist(work: Callable[[], Awaitable[T]], troubles: list[str]) -> T:
-    """Does it until it succeeds, and notes each new trouble; raises ApiError for what will not pass."""
+async def persist(work: Callable[[], Awaitable[T]], troubles: list[str]) -> T:
+    """Does it until it succeeds, and notes troubles; raises ApiError for what will not pass."""
     while True:
         try:
             return await work()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,18 +46,26 @@ def ensure(**given: object) -> None:
 
     Exit code 0 when all is in order; 1 if it is not after five minutes.
 
-    For installations by scripts, and where nothing may run all the time: then run it every day.
+    For installations by scripts, and where nothing may run all the time: then run it every day. Settings that
+    are not given are those of an installed `certs watch`, where its Deployment is readable.
     """
     output = given.pop("output") or TextOutput.TEXT
-    settings, identity = _load(given)
+    own, identity = _load(given)
     found: list[Outcome] = []
 
     async def once(client: KubeClient, clock: Clock, stop: asyncio.Event) -> None:
-        from certs.ensuring import ensure_once
+        from certs.ensuring import ensure_once, persist
 
+        troubles: list[str] = []
+        try:
+            async with asyncio.timeout(ENSURE_SECONDS):
+                settings = await persist(lambda: _as_installed(client, given), troubles)
+        except TimeoutError:
+            msg = ": ".join(["the settings of the installation could not be read", *troubles[-1:]])
+            raise TimeoutError(msg) from None
         found.append(await ensure_once(client, settings, clock, identity, stop, ENSURE_SECONDS))
 
-    _run(settings, once)
+    _run(own, once)
     if output is TextOutput.JSON:
         _print_json(found[0])
     else:
@@ -67,17 +76,21 @@ def ensure(**given: object) -> None:
 
 @app.command()
 def inspect(**given: object) -> None:
-    """Show every certificate and caBundle with its end, and what is wrong: exit code 1 if anything is."""
+    """Show every certificate and caBundle with its end, and what is wrong: exit code 1 if anything is.
+
+    Settings that are not given are those of an installed `certs watch`, where its Deployment is readable.
+    """
     output = given.pop("output") or TextOutput.TEXT
-    settings, _ = _load(given)
+    own, _ = _load(given)
     found: list[Inspection] = []
 
     async def look(client: KubeClient, clock: Clock, _: asyncio.Event) -> None:
         from certs.ensuring import look_once
 
+        settings = await _as_installed(client, given)
         found.append(await look_once(client, settings, clock))
 
-    _run(settings, look)
+    _run(own, look)
     if output is TextOutput.JSON:
         _print_json(found[0])
     else:
@@ -117,10 +130,46 @@ def _load(given: dict[str, object]) -> tuple[CertsSettings, str]:
     from runtime.log import configure
     from runtime.settings import load
 
-    file = given.pop(FILE)
-    settings = load(CertsSettings, given, file if isinstance(file, Path) else None, ENV_PREFIX)
+    flags, file = _parted(given)
+    settings = load(CertsSettings, flags, file, ENV_PREFIX)
     configure(settings.log_format, settings.log_level, fields={"component": "certs"})
     return settings, identity_of(settings.identity)
+
+
+def _parted(given: Mapping[str, object]) -> tuple[dict[str, object], Path | None]:
+    """Gives the flags, and the file with settings."""
+    flags, file = dict(given), given[FILE]
+    del flags[FILE]
+    return flags, file if isinstance(file, Path) else None
+
+
+async def _as_installed(client: KubeClient, given: Mapping[str, object]) -> CertsSettings:
+    """Reads the settings anew, with those of the installed `certs watch` below what was given; says which.
+
+    Raises:
+        InvalidError: they do not fit each other.
+        ApiError, ApiUnreachable: the API server is in trouble.
+    """
+    from cli.certs_installed import read_installed
+    from runtime.settings import load
+    from runtime.settings_file import read_file
+
+    flags, file = _parted(given)
+    own = {name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX)}
+    told = {*read_file(file)[0]} if file else set()
+    told |= {name for name, value in flags.items() if value is not None}
+    told |= {name.removeprefix(ENV_PREFIX).lower() for name in own}
+    namespace = load(CertsSettings, flags, file, ENV_PREFIX).namespace if "namespace" in told else ""
+    found = await read_installed(client, namespace, ENV_PREFIX)
+    taken = {
+        name: value
+        for name, value in found.environment.items()
+        if name.removeprefix(ENV_PREFIX).lower() not in told
+    }
+    if found.namespace:
+        flags["namespace"] = found.namespace
+    print(f"note: {found.sentence(taken)}", file=sys.stderr)
+    return load(CertsSettings, flags, file, ENV_PREFIX, {**taken, **own})
 
 
 def _run(
