@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ from typing import Any
 import pytest
 
 from sandbox.cluster import Sandbox, SandboxOptions
+from sandbox.deadline import wait
 from sandbox.install import CHART, Installation, install_chart
-from tests.loads import CPU_POD, PodLoad
+from tests.loads import CPU_POD, DRY_RUN, GPU_POD, PodLoad
 
 MANIFESTS = CHART.parent
 PREVIOUS = Path(__file__).parent / "data" / "gpu-tenure-0.0.9.tgz"
@@ -26,6 +28,7 @@ MUTATING = f"{CONFIGURATIONS}/mutatingwebhookconfigurations"
 VALIDATING = f"{CONFIGURATIONS}/validatingwebhookconfigurations"
 GUARDS = f"{CONFIGURATIONS}/validatingadmissionpolicies"
 POLICY = "/apis/gpu-tenure.io/v1alpha1/gpupolicies/default"
+CONFIG_MAPS = "/api/v1/namespaces/gpu-tenure-system/configmaps"
 DRAIN = "--drain=2s"
 
 
@@ -78,8 +81,71 @@ def test_with_kubectl_alone(cluster: Sandbox) -> None:
     assert cluster.api().list(GUARDS) == []
 
 
+def test_profiles_with_kubectl_alone(cluster: Sandbox) -> None:
+    """Rendered and applied over install.yaml, as docs/install.md says; what others wrote stays."""
+    cluster.kubectl("apply", "--server-side", "-f", str(MANIFESTS / "install.yaml"))
+    certificates(cluster, "ensure", "--settle=0s")
+    pause = {"metadata": {"name": "gpu-tenure-pause"}, "data": {"paused": "true", "reason": "why"}}
+    cluster.api().create(CONFIG_MAPS, pause)
+    before = bundles(cluster)
+    assert (_denies(cluster), _pods_wait(cluster)) == (False, False)
+    for profile, waits in (("warn", False), ("enforce", True)):
+        _apply_rendered(cluster, profile)
+        assert (_denies(cluster), _pods_wait(cluster)) == (True, waits)
+        assert bundles(cluster) == before
+        assert cluster.api().get(f"{CONFIG_MAPS}/gpu-tenure-pause")["data"] == pause["data"]
+        assert _profiles(cluster) == {profile}
+
+    def refused() -> bool:
+        # No webhook runs here: what waits for one is refused, and the API server says by whom.
+        return "validate.gpu-tenure.io" in cluster.api().raw("POST", DRY_RUN, GPU_POD).text
+
+    wait(refused, 20, "GPU pods wait for the webhook")
+    assert cluster.api().raw("POST", DRY_RUN, CPU_POD).status == 201
+
+
+def _apply_rendered(cluster: Sandbox, profile: str) -> None:
+    """Runs the command of the page in a shell, with its profile replaced."""
+    page = (MANIFESTS.parent / "docs" / "install.md").read_text()
+    (script,) = re.findall(r"```sh\n(helm template .*?)```", page, re.DOTALL)
+    assert "profile=enforce" in script
+    binaries = cluster.layout.binaries
+    kubectl = f"{binaries.path('kubectl')} --kubeconfig={cluster.kubeconfig('admin')}"
+    tools = (
+        f'kubectl() {{ {kubectl} "$@"; }}\nhelm() {{ {binaries.path("helm")} "$@"; }}\nset -e -o pipefail\n'
+    )
+    argv = ["bash", "-c", tools + script.replace("profile=enforce", f"profile={profile}")]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=120, check=False, cwd=MANIFESTS.parent
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _denies(cluster: Sandbox) -> bool:
+    """Whether the guard of pods denies."""
+    found = cluster.api().get(f"{CONFIGURATIONS}/validatingadmissionpolicybindings/gpu-tenure-guard-pods")
+    return "Deny" in found["spec"]["validationActions"]
+
+
+def _pods_wait(cluster: Sandbox) -> bool:
+    """Whether GPU pods wait for the webhook."""
+    (configuration,) = cluster.api().list(VALIDATING)
+    return any(webhook["failurePolicy"] == "Fail" for webhook in configuration["webhooks"])
+
+
+def _profiles(cluster: Sandbox) -> set[str]:
+    """What the webhook's Deployment and the switches say."""
+    deployment = cluster.api().get(
+        "/apis/apps/v1/namespaces/gpu-tenure-system/deployments/gpu-tenure-webhook"
+    )
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    published = cluster.api().get(f"{CONFIG_MAPS}/gpu-tenure-switches")["data"]["profile"]
+    return {env["GPU_TENURE_WEBHOOK_PROFILE"], published}
+
+
 def test_a_kustomization_starts_from_it(cluster: Sandbox, tmp_path: Path) -> None:
-    """Another image and profile by patches, as docs/install.md shows."""
+    """Another image by a kustomization, as docs/install.md shows."""
     base, overlay = tmp_path / "base", tmp_path / "overlay"
     base.mkdir()
     overlay.mkdir()
