@@ -32,7 +32,7 @@ SAID: dict[str, tuple[str, ...]] = {
         r"busy +1/1 +Running",
     ),
     "gpu-tenure pause": (r"paused until .*: trying it", r"not paused any more"),
-    "certs inspect": (r"CA that signs", r"next: keep", r"probe .*gpu-tenure.io/policy=tour"),
+    "certs inspect": (r"CA that signs", r"(?s)next: keep.*next: keep", r"probe .*gpu-tenure.io/policy=tour"),
     "helm rollback": (
         r"Rollback was a success",
         r"with the profile warn",
