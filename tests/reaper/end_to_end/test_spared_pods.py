@@ -152,7 +152,7 @@ def test_a_run_stays_whole_under_a_budget_that_lets_one_pod_go(
     stage.history()
     reaper = start_reaper("--budget-wait=2s")
     stage.api.wait(lambda: list(_phases(stage).values()) == ["Blocked"], 45, "the budget blocks")
-    reaper.wait_cycles(5)
+    reaper.wait_cycles(2)
     found = stage.api.list(stage.pods)
     assert {one["metadata"]["uid"] for one in found} == uids
     assert not [one for one in found if "deletionTimestamp" in one["metadata"]]
