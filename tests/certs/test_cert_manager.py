@@ -177,7 +177,10 @@ def _follows(site: Site, cause: Callable[[], object]) -> None:
 
 
 def test_whoever_changes_over_loses_no_call(site: Site) -> None:
-    """To our own certificates and back: each takes up the CA of the other, because its name is the same."""
+    """To our own certificates and back: each takes up the CA of the other, because its name is the same.
+
+    A certificate that fits is kept, whoever asked for it; the next one comes from the same CA.
+    """
     before, authority = site.rejected(), site.signer()
     load = PodLoad(site.api)
     with load.running():
@@ -185,10 +188,13 @@ def test_whoever_changes_over_loses_no_call(site: Site) -> None:
         site.installation.upgrade({"tls": {"source": "certs"}})
         assert all(site.trusted())
         assert site.api.find(LEAF) is None
-        _follows(site, lambda: site.installation.start_certs("--interval=1s", "--settle=2s"))
+        site.installation.start_certs("--interval=1s", "--settle=2s")
+        _follows(site, lambda: site.api.raw("DELETE", SERVING))
         load.goes_on()
         site.installation.sandbox.stop("certs")
-        _follows(site, lambda: site.installation.upgrade({"tls": {"source": "cert-manager"}}))
+        site.installation.upgrade({"tls": {"source": "cert-manager"}})
+        wait(lambda: site.ready(LEAF), 30, "the certificate is cert-manager's again")
+        _follows(site, lambda: site.renew(LEAF))
         load.goes_on()
     assert site.signer() == authority
     assert load.failures() == []
