@@ -16,6 +16,7 @@ from sandbox.startup import answers
 
 T = TypeVar("T")
 PROBE_SECONDS = 0.2
+LAST_SECONDS = 0.02
 CONNECT_SECONDS = 2.0
 CHUNK = 1 << 16
 
@@ -146,6 +147,14 @@ class Balancer:
         if self._server is not None:
             self._server.close()
         await self._cut()
+        # What was accepted in the last moment is a connection only some turns of the loop later.
+        await asyncio.sleep(LAST_SECONDS)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+        # Transports close in the turn after.
+        await asyncio.sleep(0)
 
     async def _cut(self) -> None:
         tasks = tuple(self._connections)
