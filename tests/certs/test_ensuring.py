@@ -31,6 +31,8 @@ async def behind(sandbox: Sandbox, proxy: FaultProxy) -> AsyncIterator[KubeClien
     """An administrator's client, through the proxy."""
     async with await KubeClient.connect(sandbox.kubeconfig("admin", proxy.url)) as client:
         yield client
+    # Connections with TLS end some turns of the loop after they were closed.
+    await asyncio.sleep(0.25)
 
 
 def ensure(client: KubeClient, namespace: str, limit_seconds: float = LIMIT_SECONDS) -> asyncio.Task[Outcome]:
