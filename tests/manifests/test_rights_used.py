@@ -343,7 +343,7 @@ def test_every_right_is_used(site: Site, component: str) -> None:
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_no_request_lacks_a_right(site: Site, component: str) -> None:
-    """Whatever a component asks for, it may have; a person's `certs ensure` looks for an installation first."""
+    """Whatever a component asks for, it may have; `certs ensure` looks for Deployments first."""
     entries = site.audited(component)
     refused = [
         (entry["verb"], entry["requestURI"])
