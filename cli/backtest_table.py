@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.counting import counted
 from cli.printing import new_table, plain
+from policy.counting import counted
 from policy.durations import format_time
 from policy.verdicts import REASONS, Reason
 from reaper.plays import Play, Result

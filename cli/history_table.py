@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.counting import counted
 from cli.printing import new_table, plain
 from cli.verdict_table import age
+from policy.counting import counted
 from reaper.reclaims import Reclaim
 from reaper.records import Phase
 

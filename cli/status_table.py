@@ -8,10 +8,10 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cli.counting import counted
 from cli.printing import new_table, plain
 from cli.status_input import Status
 from cli.verdict_table import IDENTIFIER, NOTHING, STYLES, Column, age
+from policy.counting import counted
 from policy.keys import Annotation, Label
 from policy.verdicts import VerdictKind
 from reaper.messages import clock

@@ -13,8 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from cli.counting import counted
 from cli.printing import new_table, plain
+from policy.counting import counted
 from policy.verdicts import REASONS, Reason, VerdictKind
 from reaper.advice import advise
 from reaper.dossier import Judged

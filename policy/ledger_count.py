@@ -25,6 +25,7 @@ from policy.ledger import (
     show_amount,
     subjects,
 )
+from policy.revisions import revision
 
 MOST_HOLDERS: Final = 3
 SUMMARY_CHARACTERS: Final = 240
@@ -140,11 +141,6 @@ def may_count(ledger: Ledger, version: str) -> bool:
     Whoever counts from an older cache would take back pods that another has counted.
     """
     return revision(version) >= revision(ledger.pods_resource_version)
-
-
-def revision(version: str) -> int:
-    """A resource version as a number; API servers of today promise that they are, and that they only grow."""
-    return int(version) if version.isascii() and version.isdigit() else 0
 
 
 def excesses(quota: GPUQuota, ledger: Ledger, pods: Iterable[HeldPod], weigh: Weigh) -> tuple[Excess, ...]:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
-from msgspec import Struct
 
 from policy.ledger import Ledger, Weigh
-from policy.ledger_count import HeldPod, count_pods, differs, may_count, revision
+from policy.ledger_count import HeldPod, count_pods, differs, may_count
+from policy.revisions import revision
 from quota import metrics
 from quota.coverage import Coverage
 from quota.expiry import Expiry
@@ -22,6 +22,7 @@ from quota.report import Reporter
 from quota.view import View
 from runtime.clock import Clock, Sleep
 from runtime.kube import ApiError, ApiUnreachable, KubePort
+from runtime.listing import read_version
 from runtime.quotas import QUOTAS_PATH, StoredQuota, fetch_quota, write_ledger
 
 WRITE_SECONDS = 5.0
@@ -35,14 +36,6 @@ log = structlog.get_logger(__name__)
 
 class WentBackError(Exception):
     """The API server's data are older than what this process has seen: they were restored from a backup."""
-
-
-class _ListMeta(Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _List(Struct):
-    metadata: _ListMeta
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,7 @@ class Keeper:
         self._asked = self._clock.monotonic()
         read = [revision(cache.resource_version or "") for cache in (self._view.pods, self._view.quotas)]
         try:
-            newest = revision(await self._current_version())
+            newest = revision(await read_version(self._client, QUOTAS_PATH, WRITE_SECONDS))
         except (ApiError, ApiUnreachable) as error:
             log.warning("not asked how far the API server is", error=str(error))
             return
@@ -198,17 +191,11 @@ class Keeper:
         """Whether the ledger may be counted from pods at `version`. Raises WentBackError."""
         if not self._leading():
             return False
-        newest = revision(await self._current_version())
+        newest = revision(await read_version(self._client, QUOTAS_PATH, WRITE_SECONDS))
         if newest < revision(version):
             raise WentBackError
         # A ledger that counts what has not happened yet is of a world that is no more.
         return may_count(ledger, version) or revision(ledger.pods_resource_version) > newest
-
-    async def _current_version(self) -> str:
-        """How far the API server is, told by a list past every cache."""
-        query = {"limit": 1}
-        response = await self._client.request("GET", QUOTAS_PATH, query=query, timeout=WRITE_SECONDS)
-        return response.decode(_List).metadata.resource_version
 
     async def _write(self, stored: StoredQuota, after: Ledger) -> StoredQuota | None:
         """Writes; None if somebody else was faster."""

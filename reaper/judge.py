@@ -122,10 +122,7 @@ class _Case:
             VerdictKind.IDLE,
             Reason.NEVER_TOUCHED if self.untouched else Reason.BELOW_THRESHOLD,
             self._idle_since(),
-            any(
-                (holdings.held(device, self.signals.boards) or 0) >= self.settings.parked_bytes
-                for device in self.devices
-            ),
+            (evidence.memory or 0) >= self.settings.parked_bytes,
             evidence,
             self._sentence(evidence),
         )

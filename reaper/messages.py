@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from policy.counting import counted
 from policy.keys import Annotation
 from policy.terms import Action
 from policy.verdicts import REASONS, Reason
@@ -65,7 +66,7 @@ def clock(time: datetime, now: datetime) -> str:
 
 def devices(count: int) -> str:
     """Gives `1 GPU` or `2 GPUs`."""
-    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+    return counted(count, "GPU")
 
 
 def idleness(subject: Subject, mark: Mark, now: datetime) -> str:

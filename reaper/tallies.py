@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from policy.counting import counted
 from policy.verdicts import Reason, VerdictKind
 from reaper.subjects import Subject
 
@@ -131,21 +132,19 @@ def recommend(tally: Tally) -> Recommendation:
     if tally.regret_share >= REGRET_SHARE:
         share = f"({tally.regret_share:.1%}, not below {REGRET_SHARE:.0%})"
         were = "was" if tally.regretted == 1 else "were"
-        taken = f"{tally.regretted} of {_pods(tally.taken)} taken {were}"
+        taken = f"{tally.regretted} of {counted(tally.taken, 'pod')} taken {were}"
         why.append(f"{taken} used again within an hour {share}")
     if tally.active_share >= ACTIVE_SHARE:
         share = f"({tally.active_share:.0%}, not below {ACTIVE_SHARE:.0%})"
-        why.append(f"{tally.active_after_warning} of {_pods(tally.warned)} warned became active {share}")
+        why.append(
+            f"{tally.active_after_warning} of {counted(tally.warned, 'pod')} warned became active {share}"
+        )
     if why:
         return Recommendation(Advice.WARN, (*why, "a longer `after` warns and takes fewer"))
     if tally.warned < FEW:
         return Recommendation(Advice.WARN, (_few(tally.warned),))
     shares = f"{tally.unknown_share:.1%} of the GPUs Unknown, {tally.regret_share:.1%} regret"
     return Recommendation(Advice.ENFORCE, (f"{shares}, {tally.active_share:.0%} active after a warning",))
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def _few(warned: int) -> str:
@@ -155,7 +154,9 @@ def _few(warned: int) -> str:
             "no pod would have been warned, so that nothing is known of regret; look at a longer time, or at"
             " policies with a shorter `after`"
         )
-    return f"{_pods(warned)} would have been warned, and it takes {FEW} to tell; look at a longer time"
+    return (
+        f"{counted(warned, 'pod')} would have been warned, and it takes {FEW} to tell; look at a longer time"
+    )
 
 
 def document(tally: Tally) -> dict[str, Any]:

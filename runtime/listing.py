@@ -163,9 +163,12 @@ async def _read_once(
     return version, entries
 
 
-async def read_version(client: KubePort, path: str) -> str:
-    """Returns the version that the API server is at now; raises ApiError or ApiUnreachable."""
-    response = await client.request("GET", path, query={"limit": 1}, timeout=LIST_SECONDS)
+async def read_version(client: KubePort, path: str, seconds: float = LIST_SECONDS) -> str:
+    """Returns the version that the API server is at now, told by a list past every cache.
+
+    Raises ApiError or ApiUnreachable.
+    """
+    response = await client.request("GET", path, query={"limit": 1}, timeout=seconds)
     return response.decode(_Page).metadata.resource_version
 
 

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import structlog
 
+from policy.revisions import revision
 from runtime import metrics
 from runtime.answers import ApiError, ApiUnreachable, api_error
 from runtime.backoff import Backoff
@@ -198,7 +199,7 @@ class WatchCache(Generic[T]):
         then. One object is read for the version, past every selector. Raises ApiError or ApiUnreachable.
         """
         version = await read_version(self._client, self._reader.path)
-        if not _is_older(version, self._version or ""):
+        if not 0 < revision(version) < revision(self._version or ""):
             return
         log.warning("data restored", resource=self.resource, seen=self._version, found=version)
         self._version = None
@@ -277,11 +278,6 @@ class WatchCache(Generic[T]):
             metrics.WATCH_OBJECTS.labels(self.resource).set(len(self._entries))
         for callback in self._callbacks:
             callback(change, old, new)
-
-
-def _is_older(version: str, other: str) -> bool:
-    """Whether a resource version is older than another, if the two can be compared."""
-    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
 
 
 class _Event(msgspec.Struct):

@@ -16,9 +16,9 @@ import structlog
 
 from policy.gpuquota import KIND, Per, subject_of
 from policy.ledger import Weigh, amount_of, held
-from policy.ledger_count import revision
 from policy.objects import Namespace
 from policy.resourcequota import Room
+from policy.revisions import revision
 from policy.selection import selectable_labels, selector_matches
 from runtime.catalog import NAMESPACES_PATH
 from runtime.clock import Clock, Sleep

@@ -27,7 +27,7 @@ from policy.ledger import (
     release,
     reserve,
 )
-from policy.ledger_count import revision
+from policy.revisions import revision
 from runtime.backoff import Backoff
 from runtime.clock import Clock, Sleep
 from runtime.kube import ApiError, ApiUnreachable, KubePort

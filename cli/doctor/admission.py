@@ -8,10 +8,10 @@ from http import HTTPStatus
 from typing import Final
 
 from certs.bundle import decoded, read_certificates
-from cli.counting import counted
 from cli.doctor.admission_objects import Configuration, Webhook
 from cli.doctor.facts import Canary, Facts
 from cli.doctor.findings import Finding, Level, fine, some
+from policy.counting import counted
 from policy.keys import Enforcement, Label, enforcement_of
 from policy.profile import Profile
 

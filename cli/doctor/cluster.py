@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cli.counting import counted
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, Level, fine, some
 from cli.doctor.objects import Node
+from policy.counting import counted
 from policy.errors import FormatError
 from policy.quantities import parse_quantity
 from policy.resourcequota import is_scoped

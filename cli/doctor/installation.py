@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cli.counting import counted
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, Level, fine, some
 from cli.doctor.objects import VERSION_LABEL, Component, Definition, Lease
+from policy.counting import counted
 from policy.durations import readable_time
 from policy.keys import GROUP, VERSION
 from runtime.versions import Support, compatibility

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cli.counting import counted
 from cli.doctor.facts import Facts, MetricFacts
 from cli.doctor.findings import Finding, Level, fine, some
 from cli.doctor.presence import is_absent
 from policy.asking import policy_terms
 from policy.classes import PodClass
+from policy.counting import counted
 from policy.verdicts import REASONS, Reason, VerdictKind
 from reaper.advice import advise
 from reaper.clocks import TOLERANCE_SECONDS

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from cli.counting import counted
 from cli.history_table import history_table
+from policy.counting import counted
 from reaper.reclaims import Reclaim
 from reaper.records import Phase, Record
 from reaper.tallies import Tally, recommend

@@ -131,8 +131,8 @@ class Model:
         )
 
     async def get(self, path: str, kind: type[Any], *, query: Query | None = None) -> Any:
-        """Not used by a cache."""
-        raise NotImplementedError
+        """Answers one page of a list, read as a kind."""
+        return (await self.request("GET", path, query=query)).decode(kind)
 
     async def stream(
         self,

@@ -1,4 +1,4 @@
-"""Numbers with their nouns, as all commands say them; knows no command."""
+"""Numbers with their nouns, in sentences for people."""
 
 from __future__ import annotations
 
