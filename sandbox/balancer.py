@@ -141,12 +141,8 @@ class Balancer:
         await self._cut()
 
     async def _shut(self) -> None:
-        self._prober.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._prober
         if self._server is not None:
             self._server.close()
-        await self._cut()
         # What was accepted in the last moment is a connection only some turns of the loop later.
         await asyncio.sleep(LAST_SECONDS)
         while others := asyncio.all_tasks() - {asyncio.current_task()}:

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from certs.canary import CANARY_SECONDS, Canary, canary_pod
 from policy.keys import Label
 from runtime.kube import ApiError, ApiUnreachable, Query, Response
-from tests.runtime.conftest import FakeTime
+from tests.runtime.fakes import FakeTime
 
 T = TypeVar("T")
 TERMS = {Label.IDLE_ACTION.value: "observe"}

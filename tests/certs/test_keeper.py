@@ -16,7 +16,7 @@ from tests.certs.made import NAME, ca, leaf, secrets
 from tests.certs.memory import AUTHORITY, SECRETS, SERVING, MemoryApi
 from tests.certs.memory import MUTATING as MUTATING_PATH
 from tests.certs.memory import VALIDATING as VALIDATING_PATH
-from tests.runtime.conftest import FakeTime
+from tests.runtime.fakes import FakeTime
 
 HOUR = timedelta(hours=1)
 LIVES = Lives(ca=40 * HOUR, ca_renew=20 * HOUR, leaf=16 * HOUR, leaf_renew=8 * HOUR)

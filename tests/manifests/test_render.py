@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from policy.classes import DEFAULT_TRUSTED_CONTROLLERS
-from policy.keys import DEFAULT_EXCLUDED_NAMESPACES, REAPER_ONLY, TERM_LABELS, Annotation, Label
-from quota.settings import ENV_PREFIX as QUOTA_PREFIX
-from quota.settings import QuotaSettings
-from reaper.published import KEY as PUBLISHED_KEY
-from reaper.published import PUBLISHED, Planning, planning_of
-from reaper.settings import ENV_PREFIX as REAPER_PREFIX
-from reaper.settings import ReaperSettings
 from runtime.settings import load
 from tests.manifests.rendered import environment, of_kind
 from webhook.settings import ENV_PREFIX as WEBHOOK_PREFIX
@@ -28,18 +19,6 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "manifests" / "chart"
 Render = Callable[..., list[dict[str, Any]]]
 
-SPANS = {"budget_wait", "device_span", "owner_span", "quiet", "refusal_wait", "snooze"}
-NUMBERS = {
-    f"{REAPER_PREFIX}{name.upper()}": "7s" if name in SPANS else "7"
-    for name in PUBLISHED - {"stop", "stop_kinds", "on_pressure"}
-}
-JOB_SET = {
-    "apiGroup": "jobset.x-k8s.io",
-    "kind": "JobSet",
-    "resource": "jobsets",
-    "field": "/spec/suspend",
-    "value": True,
-}
 MATRIX: dict[str, dict[str, Any]] = {
     "defaults": {},
     "warn": {"profile": "warn"},
@@ -105,16 +84,6 @@ MATRIX: dict[str, dict[str, Any]] = {
     "more environment": {"webhook": {"env": {"GPU_TENURE_WEBHOOK_LOG_LEVEL": "debug"}}},
 }
 
-SHAPES = {
-    "cronjobs": ("cronjobs",),
-    "jobsets": ("jobsets",),
-    "leaderworkersets": ("leaderworkersets",),
-    "ray": ("rayclusters", "rayjobs", "rayservices"),
-    "training": ("jaxjobs", "mpijobs", "mxjobs", "paddlejobs", "pytorchjobs", "tfjobs", "xgboostjobs"),
-    "volcano": ("jobs",),
-    "workflows": ("cronworkflows", "workflows"),
-    "workloads": ("daemonsets", "deployments", "replicasets", "statefulsets"),
-}
 """What the first rule of the webhook of each shape of workloads selects."""
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -199,235 +168,6 @@ def test_a_bundle_is_rendered_only_beside_your_own_secret(render: Render, source
     assert '"caBundle"' not in text
     with pytest.raises(ValueError, match=r"tls\.caBundle counts only with tls\.source=secret"):
         render({"tls": {"source": source, "caBundle": "Zm9v"}})
-
-
-@pytest.mark.parametrize(
-    ("profile", "mutate", "validate", "guards", "always"),
-    [
-        ("observe", "Ignore", "Ignore", ["Warn", "Audit"], ["Deny"]),
-        ("warn", "Ignore", "Ignore", ["Deny"], ["Deny"]),
-        ("enforce", "Ignore", "Fail", ["Deny"], ["Deny"]),
-    ],
-    ids=["observe", "warn", "enforce"],
-)
-def test_profiles_are_those_of_the_design(
-    render: Render, profile: str, mutate: str, validate: str, guards: list[str], always: list[str]
-) -> None:
-    """Nothing but GPU pods ever waits for us; namespaces and selectors are always guarded."""
-    objects = render({"profile": profile}, upgrade=True)
-    mutating = of_kind(objects, "MutatingWebhookConfiguration")["zz-gpu-tenure"]
-    validating = of_kind(objects, "ValidatingWebhookConfiguration")["gpu-tenure"]
-    assert {webhook["failurePolicy"] for webhook in mutating["webhooks"]} == {mutate}
-    policies = {webhook["name"]: webhook["failurePolicy"] for webhook in validating["webhooks"]}
-    assert policies.pop("validate.gpu-tenure.io") == validate
-    assert {*policies.values()} == {"Ignore"}
-    actions = {
-        name.removeprefix("gpu-tenure-guard-"): binding["spec"]["validationActions"]
-        for name, binding in of_kind(objects, "ValidatingAdmissionPolicyBinding").items()
-    }
-    expected = {"namespaces": always, "selectors": always, "bypass": ["Warn", "Audit"]}
-    expected |= dict.fromkeys(("bindings", "jobs", "pods", "reaper", "requesters"), guards)
-    assert actions == expected | ({"queues": ["Deny"]} if profile == "enforce" else {})
-
-
-def test_webhooks_see_creations_and_no_more(render: Render) -> None:
-    """No label of a pod opts it out; of updates only those that change an image are seen."""
-    objects = render({"webhook": {"timeoutSeconds": {"mutate": 1, "validate": 5}}})
-    found = {}
-    for kind, path in (("Mutating", "/mutate"), ("Validating", "/validate")):
-        (configuration,) = of_kind(objects, f"{kind}WebhookConfiguration").values()
-        for webhook in configuration["webhooks"]:
-            assert "objectSelector" not in webhook
-            assert webhook["matchPolicy"] == "Equivalent"
-            assert webhook["sideEffects"] == "NoneOnDryRun"
-            assert webhook.get("reinvocationPolicy") == ("IfNeeded" if kind == "Mutating" else None)
-            service = {
-                "name": "gpu-tenure-webhook",
-                "namespace": "gpu-tenure-system",
-                "path": path,
-                "port": 443,
-            }
-            assert webhook["clientConfig"] == {"service": service}
-            changes = webhook["name"] == "images.validate.gpu-tenure.io"
-            expected = ["UPDATE"] if changes else ["CREATE"]
-            assert all(rule["operations"] == expected for rule in webhook["rules"])
-            assert webhook["matchConditions"][0]["name"] == "image-changed" or not changes
-            resources = tuple(webhook["rules"][0]["resources"])
-            found[webhook["name"]] = (resources, webhook["timeoutSeconds"])
-    assert found == {
-        "mutate.gpu-tenure.io": (("pods",), 1),
-        "jobs.mutate.gpu-tenure.io": (("jobs",), 1),
-        **{f"{shape}.mutate.gpu-tenure.io": (resources, 1) for shape, resources in SHAPES.items()},
-        "validate.gpu-tenure.io": (("pods",), 5),
-        "images.validate.gpu-tenure.io": (("pods", "pods/ephemeralcontainers"), 5),
-        "jobs.validate.gpu-tenure.io": (("jobs",), 5),
-        **{f"{shape}.validate.gpu-tenure.io": (resources, 5) for shape, resources in SHAPES.items()},
-    }
-
-
-def test_a_url_takes_the_place_of_the_service(render: Render) -> None:
-    """With the CA that was given, on both paths."""
-    objects = render({"webhook": {"url": "https://h:1/"}, "tls": {"source": "secret", "caBundle": "Zm9v"}})
-    for kind, path in (("Mutating", "/mutate"), ("Validating", "/validate")):
-        (configuration,) = of_kind(objects, f"{kind}WebhookConfiguration").values()
-        configs = [webhook["clientConfig"] for webhook in configuration["webhooks"]]
-        assert configs == [{"url": f"https://h:1{path}", "caBundle": "Zm9v"}] * len(configs)
-
-
-def test_one_list_of_excluded_namespaces(render: Render) -> None:
-    """Webhook, guards and both components leave the same namespaces alone; our own is always among them."""
-    objects = render({"excludedNamespaces": ["b", "a"]})
-    listed = '["a","b","gpu-tenure-system"]'
-    for obj in objects:
-        for webhook in obj.get("webhooks", []):
-            by_name, by_label = webhook["namespaceSelector"]["matchExpressions"]
-            assert by_name == {
-                "key": "kubernetes.io/metadata.name",
-                "operator": "NotIn",
-                "values": ["a", "b", "gpu-tenure-system"],
-            }
-            assert by_label == {
-                "key": "gpu-tenure.io/enforcement",
-                "operator": "NotIn",
-                "values": ["disabled"],
-            }
-    guards = of_kind(objects, "ValidatingAdmissionPolicy")
-    assert len(guards) == 8
-    for guard in guards.values():
-        assert f'request.?namespace.orValue("") in {listed}' in json.dumps(guard).replace('\\"', '"')
-        assert "namespaceSelector" not in guard["spec"]["matchConstraints"]
-    assert (
-        environment(objects, "webhook")["GPU_TENURE_WEBHOOK_EXCLUDED_NAMESPACES"] == "a,b,gpu-tenure-system"
-    )
-    assert environment(objects, "reaper")["GPU_TENURE_REAPER_EXCLUDED_NAMESPACES"] == "a,b,gpu-tenure-system"
-
-
-def test_the_default_lists_are_those_of_the_code() -> None:
-    """Whoever runs a component without the chart gets the same."""
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert {*values["excludedNamespaces"], "gpu-tenure-system"} == set(DEFAULT_EXCLUDED_NAMESPACES)
-    assert set(values["trustedControllers"]) == set(DEFAULT_TRUSTED_CONTROLLERS)
-
-
-def test_guards_name_every_key(render: Render) -> None:
-    """A key that is added to the contract is added to the guards; keep-until stays everybody's."""
-    guards = of_kind(render(), "ValidatingAdmissionPolicy")
-    keys = {key.value for key in (*Label, *Annotation)} - {Annotation.KEEP_UNTIL.value}
-    assert {key.value for key in (*TERM_LABELS, *REAPER_ONLY)} < keys
-    for name in ("pods", "bindings"):
-        text = json.dumps(guards[f"gpu-tenure-guard-{name}"]["spec"]["variables"])
-        assert set(re.findall(r"gpu-tenure\.io/[a-z-]+", text)) == keys
-    text = json.dumps(guards["gpu-tenure-guard-selectors"]["spec"])
-    for key in Label:
-        assert text.count(f'\\"{key.value}\\"') == 2
-
-
-def test_only_guards_that_may_fail_closed_do(render: Render) -> None:
-    """What kubelets, schedulers and controllers write all the time must pass even if an expression fails."""
-    policies = {
-        name.removeprefix("gpu-tenure-guard-"): guard["spec"]["failurePolicy"]
-        for name, guard in of_kind(render({"profile": "enforce"}), "ValidatingAdmissionPolicy").items()
-    }
-    assert policies == {
-        "bindings": "Ignore",
-        "bypass": "Ignore",
-        "jobs": "Ignore",
-        "namespaces": "Fail",
-        "pods": "Ignore",
-        "queues": "Ignore",
-        "reaper": "Fail",
-        "requesters": "Ignore",
-        "selectors": "Fail",
-    }
-
-
-def test_the_webhook_reads_its_environment(render: Render) -> None:
-    """Every variable is a setting, and says what the values say."""
-    values = {"profile": "warn", "trustedControllers": ["a", "b"], "webhook": {"logLevel": "debug"}}
-    settings = load(WebhookSettings, {}, None, WEBHOOK_PREFIX, environment(render(values), "webhook"))
-    assert settings.profile.value == "warn"
-    assert settings.trusted_controllers == ("a", "b")
-    assert settings.log_level == "debug"
-    assert settings.tls_cert == Path("/tls/tls.crt")
-
-
-def test_the_reaper_reads_its_environment(render: Render) -> None:
-    """Every variable is a setting, and says what the values say."""
-    more = {"GPU_TENURE_REAPER_ACTIONS_PER_CYCLE": 7, "GPU_TENURE_REAPER_CYCLE": "30s"}
-    values = {
-        "profile": "enforce",
-        "reaper": {
-            "prometheusURL": "http://p:9090",
-            "dryRun": False,
-            "env": more,
-            "sources": [{"name": "amd", "like": "amd", "metricPrefix": "amd_"}],
-        },
-    }
-    settings = load(ReaperSettings, {}, None, REAPER_PREFIX, environment(render(values), "reaper"))
-    assert settings.profile.value == "enforce"
-    assert settings.prometheus_url == "http://p:9090"
-    assert settings.dry_run is False
-    assert settings.actions_per_cycle == 7
-    assert [row["name"] for row in settings.sources] == ["amd"]
-    assert settings.cycle == 30
-
-
-HOW_IT_PLANS: list[Any] = [
-    pytest.param({}, id="the defaults"),
-    pytest.param(
-        {"stop": {"enabled": False}, "onPressure": True}, id="nothing is stopped, and only on pressure"
-    ),
-    pytest.param({"stop": {"kinds": [JOB_SET]}}, id="kinds of their own"),
-    pytest.param({"env": NUMBERS}, id="numbers"),
-    pytest.param({"env": {f"{REAPER_PREFIX}STOP": "false"}}, id="a variable that takes the place of a value"),
-]
-
-
-@pytest.mark.parametrize("reaper", HOW_IT_PLANS)
-def test_what_is_published_is_what_the_reaper_does(render: Render, reaper: dict[str, Any]) -> None:
-    """`status` plans with the settings of the process."""
-    objects = render({"reaper": {"prometheusURL": "http://p:9090", **reaper}})
-    settings = load(ReaperSettings, {}, None, REAPER_PREFIX, environment(objects, "reaper"))
-    found = planning_of(of_kind(objects, "ConfigMap")["gpu-tenure-switches"]["data"])
-    assert found == Planning(
-        limits=settings.limits(),
-        ways=settings.ways(),
-        on_pressure=settings.on_pressure,
-        quiet_seconds=settings.quiet,
-    )
-
-
-def test_nothing_else_of_the_environment_is_published(render: Render) -> None:
-    """Everybody may read it, and people write into `env` what they like."""
-    secret = {f"{REAPER_PREFIX}PROMETHEUS_HEADERS": '{"Authorization": "x"}', f"{REAPER_PREFIX}CONTACT": "y"}
-    every = {f"{REAPER_PREFIX}{name.upper()}": "7" for name in PUBLISHED}
-    switches = of_kind(render({"reaper": {"env": {**secret, **every}}}), "ConfigMap")["gpu-tenure-switches"]
-    assert set(json.loads(switches["data"][PUBLISHED_KEY])) == set(every)
-
-
-def test_a_single_run_has_no_quiet_time(render: Render) -> None:
-    """Which a CronJob's are, whatever the environment says."""
-    values = {"mode": "CronJob", "env": {f"{REAPER_PREFIX}QUIET": "20m"}}
-    switches = of_kind(render({"reaper": values}), "ConfigMap")["gpu-tenure-switches"]
-    assert planning_of(switches["data"]).quiet_seconds == 0
-
-
-def test_the_quota_component_reads_its_environment(render: Render) -> None:
-    """Every variable is a setting, and says what the values say."""
-    values = {"quota": {"enabled": True, "reservation": "2m"}, "excludedNamespaces": ["a"]}
-    environ = environment(render(values, "elsewhere"), "quota")
-    settings = load(QuotaSettings, {}, None, QUOTA_PREFIX, environ)
-    assert (settings.reservation, settings.settle) == (120, 6)
-    assert settings.lease_namespace == "elsewhere"
-    assert settings.excluded_namespaces == ("a", "elsewhere")
-
-
-def test_keeper_and_webhook_settle_by_one_time(render: Render) -> None:
-    """What the one waits for is what the other may not know."""
-    objects = render({"quota": {"enabled": True, "settle": "20s"}})
-    keeper = load(QuotaSettings, {}, None, QUOTA_PREFIX, environment(objects, "quota"))
-    webhook = load(WebhookSettings, {}, None, WEBHOOK_PREFIX, environment(objects, "webhook"))
-    assert keeper.settle == webhook.quota_settle == 20
 
 
 def test_quotas_are_a_matter_of_choice(render: Render) -> None:

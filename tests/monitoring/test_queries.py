@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -281,28 +279,3 @@ def test_the_api_server_counts_what_it_could_not_ask(
     for name in ("fail_open_count", "admission_duration_seconds_bucket"):
         metric = f"apiserver_admission_webhook_{name}"
         assert API_SERVER[metric] <= found[metric], found
-
-
-@pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.stem)
-def test_dashboards_can_be_shipped(file: Path) -> None:
-    """A fixed uid, the data source a variable, nothing to fill in, panels that do not overlap."""
-    board = json.loads(file.read_text())
-    assert board["uid"] == f"gpu-tenure-{file.stem}"
-    assert "__inputs" not in board
-    assert [one["name"] for one in board["templating"]["list"]] == ["datasource"]
-    cells = set()
-    for panel in board["panels"]:
-        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-        place = panel["gridPos"]
-        for x in range(place["x"], place["x"] + place["w"]):
-            for y in range(place["y"], place["y"] + place["h"]):
-                assert x < 24
-                assert (x, y) not in cells
-                cells.add((x, y))
-
-
-def test_dashboards_are_those_of_the_tables() -> None:
-    """The generator would write nothing else."""
-    script = [sys.executable, str(ROOT / "manifests" / "dashboards.py"), "--check"]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")

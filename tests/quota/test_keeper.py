@@ -20,7 +20,7 @@ from runtime.kube import ApiUnreachable
 from runtime.listing import Listing
 from runtime.quotas import StoredQuota, read_stored
 from tests.quota.memory import QUOTAS, MemoryApi
-from tests.runtime.conftest import FakeTime
+from tests.runtime.fakes import FakeTime
 
 GPU = "nvidia.com/gpu"
 EXPIRE = 75.0

@@ -10,7 +10,7 @@ from policy.resources import BUILT_IN_TABLE
 from quota.view import View
 from runtime.listing import Entry
 from tests.quota.memory import MemoryApi
-from tests.runtime.conftest import FakeTime
+from tests.runtime.fakes import FakeTime
 
 GPU = "nvidia.com/gpu"
 

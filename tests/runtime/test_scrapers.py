@@ -19,7 +19,7 @@ from runtime.scrapers import (
     guard_of,
 )
 from sandbox.cluster import Sandbox
-from tests.runtime.conftest import FakeTime
+from tests.runtime.fakes import FakeTime
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runtime.kube import ApiError, ApiUnreachable, Query, Response
 from runtime.watch import Change, WatchCache, WatchOptions
-from tests.runtime.conftest import FakeTime
+from tests.runtime.fakes import FakeTime
 from tests.runtime.things import PODS, event, obj, page
 
 NAMES = ("a", "b", "c", "d", "e")

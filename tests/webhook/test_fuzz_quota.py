@@ -17,7 +17,7 @@ from policy.profile import Profile
 from policy.resourcequota import Room
 from runtime.quotas import StoredQuota, read_stored
 from tests.quota.memory import MemoryApi
-from tests.runtime.conftest import FakeTime, settle
+from tests.runtime.fakes import FakeTime, settle
 from tests.webhook.reviews import FAST, POLICY, USERS, change, changes, make_door, make_request, send
 from webhook.app import MUTATE, VALIDATE, Admission
 from webhook.quota_metrics import QuotaMetrics

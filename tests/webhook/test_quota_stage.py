@@ -14,7 +14,7 @@ from policy.profile import Profile
 from policy.resourcequota import Room
 from runtime.quotas import StoredQuota, read_stored
 from tests.quota.memory import MemoryApi
-from tests.runtime.conftest import FakeTime, settle
+from tests.runtime.fakes import FakeTime, settle
 from webhook.answers import Allowed, Denied
 from webhook.decision import Decision
 from webhook.quota_metrics import QuotaMetrics

@@ -12,7 +12,7 @@ import pytest
 from runtime.kube import ApiError, ApiUnreachable
 from runtime.quotas import QUOTAS_PATH
 from tests.quota.memory import MemoryApi
-from tests.runtime.conftest import FakeTime, settle
+from tests.runtime.fakes import FakeTime, settle
 from webhook.look import Look
 from webhook.quotas import SILENT_SECONDS, QuotaBook
 

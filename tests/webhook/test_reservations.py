@@ -14,7 +14,7 @@ from policy.ledger import Ask, NotYet, Reservation, Short
 from runtime.kube import ApiError, ApiUnreachable, Response
 from runtime.quotas import StoredQuota, read_stored
 from tests.quota.memory import MemoryApi
-from tests.runtime.conftest import FakeTime
+from tests.runtime.fakes import FakeTime
 from webhook.quota_metrics import QuotaMetrics
 from webhook.reservations import Desk, Gone, Result, Taken
 

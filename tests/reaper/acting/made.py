@@ -12,7 +12,9 @@ from msgspec import structs
 from policy.devices import Devices
 from policy.durations import duration_of, format_time
 from policy.errors import FieldError
-from policy.objects import Pod
+from policy.objects import Namespace, ObjectMeta, Pod
+from policy.profile import Profile
+from policy.selection import PolicySet
 from policy.terms import Action, Statistic, Terms, terms_to_labels
 from policy.verdicts import Reason, VerdictKind
 from reaper.evidence import Evidence, Verdict
@@ -21,6 +23,7 @@ from reaper.owners import Root, root_of_pod
 from reaper.pods import GpuPod, gpu_pod
 from reaper.records import Phase, Record
 from reaper.subjects import Subject
+from reaper.switches import Switches
 
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -51,6 +54,12 @@ POLICY = {
         "contact": {"text": "Ask in gpu-help."},
     },
 }
+
+POLICIES = PolicySet.of([POLICY])
+
+TEAM_A = Namespace(ObjectMeta(name="team-a", labels={}))
+
+ENFORCED = Switches(profile=Profile.ENFORCE, dry_run=False, excluded_namespaces=())
 
 LABELS = {
     "gpu-tenure.io/policy": "default",

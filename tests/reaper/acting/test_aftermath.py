@@ -26,7 +26,7 @@ from reaper.sources import Metric, Role, Sharing
 from reaper.stop_api import Standing
 from reaper.subjects import Subject
 from tests.reaper.acting.made import AFTER, MINUTE, NOON, TERMS, minutes, pod_of, record_of_pod
-from tests.reaper.acting.test_stopping import STOP_LABELS, STOPPING
+from tests.reaper.acting.stopped import STOP_LABELS, STOPPING
 from tests.reaper.acting.worlds import FakeWorld
 from tests.reaper.judging.test_source_rows import LAB
 

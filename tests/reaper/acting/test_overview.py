@@ -7,23 +7,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from policy.keys import Enforcement
-from policy.objects import Namespace, ObjectMeta
 from policy.profile import Profile
-from policy.selection import PolicySet
 from policy.snooze import Snooze
 from policy.terms import Action
 from policy.verdicts import Reason, VerdictKind
 from reaper.brakes import Brake
-from reaper.glance import Readable, exempt_until, glanced, with_verdict
+from reaper.glance import with_verdict
 from reaper.limits import Limits
 from reaper.marks import Mark
 from reaper.overview import Look, Next, Row, document, rows_of
-from reaper.owners import Root, root_of_pod
+from reaper.owners import Root
 from reaper.pause import Pause
-from reaper.pods import GpuPod
 from reaper.situation import Situation
 from reaper.stopways import Ways, ways_of
 from reaper.subjects import Subject
@@ -31,21 +27,17 @@ from reaper.switches import Switch, Switches, decides, switches_of
 from tests.reaper.acting.made import (
     ACTIVE,
     AFTER,
-    LABELS,
+    ENFORCED,
     NOON,
-    POLICY,
+    TEAM_A,
     UNKNOWN,
     due_subject,
     minutes,
-    pod_of,
     subject_of,
     verdict_of,
 )
 
-POLICIES = PolicySet.of([POLICY])
 RUNNING = Pause(paused=False)
-ENFORCED = Switches(profile=Profile.ENFORCE, dry_run=False, excluded_namespaces=())
-TEAM_A = Namespace(ObjectMeta(name="team-a", labels={}))
 JOB = Root("batch/v1", "Job", "team-a", "train", "job-uid")
 LOUD = NOON + minutes(5)
 QUIET = {"quiet_until": LOUD}
@@ -272,43 +264,6 @@ def test_switches_are_read_from_what_the_chart_writes() -> None:
     assert switches_of({"profile": "x", "dry-run": "yes"}) == Switches()
 
 
-READABLE = Readable(policies=POLICIES, namespaces={"team-a": TEAM_A}, switches=ENFORCED)
-
-
-def look_at(pod: GpuPod, **changed: Any) -> Subject:
-    """Glances at a pod that stands alone."""
-    return glanced(pod, root_of_pod(pod), structs.replace(READABLE, **changed), NOON)
-
-
-def test_without_policies_labels_count() -> None:
-    """Nobody here knows what the policy says today; a label says what the pod was admitted with."""
-    pod = pod_of("a")
-    assert look_at(pod).ceiling is Action.EVICT
-    bare = look_at(pod, policies=None)
-    assert (bare.ceiling, bare.skip, bare.terms) == (Action.EVICT, None, look_at(pod).terms)
-    dry = Namespace(ObjectMeta(name="team-a", labels={"gpu-tenure.io/enforcement": "dry-run"}))
-    found = look_at(pod, policies=None, namespaces={"team-a": dry})
-    assert (found.ceiling, found.skip) == (Action.OBSERVE, Reason.DRY_RUN)
-    assert look_at(pod_of("a", labels={}), policies=None).skip is Reason.NO_TERMS
-    asked = pod_of("a", labels={**LABELS, "gpu-tenure.io/idle-action": "exempt"})
-    assert look_at(asked, policies=None).skip is Reason.EXEMPT
-
-
-@pytest.mark.parametrize("policies", [POLICIES, None], ids=["policies are readable", "labels count"])
-def test_a_snooze_is_as_long_as_the_installation_allows(policies: PolicySet | None) -> None:
-    """And not as long as by default."""
-    pod = pod_of("a", annotations={"gpu-tenure.io/keep-until": "20h"})
-    assert look_at(pod, policies=policies).snooze.until == NOON + timedelta(hours=20)
-    short = look_at(pod, policies=policies, snooze_seconds=3600)
-    assert short.snooze.until == NOON + timedelta(hours=1)
-
-
-def test_a_dry_run_lets_nothing_happen() -> None:
-    """Whatever the terms say."""
-    found = look_at(pod_of("a"), switches=structs.replace(ENFORCED, dry_run=True))
-    assert found.ceiling is Action.OBSERVE
-
-
 def test_without_a_judge_the_mark_stands_for_a_verdict() -> None:
     """A warned pod is idle as far as the reaper wrote; of others nothing is said."""
     warned = subject_of("a", None, mark=GRACE)
@@ -319,15 +274,3 @@ def test_without_a_judge_the_mark_stands_for_a_verdict() -> None:
     (row,) = looked(subject_of("a", None)).values()
     assert (row.kind, row.reason) == (None, None)
     assert document(row, NOON)["verdict"] is None
-
-
-def test_exemptions_have_an_end() -> None:
-    """By the policy, counted from the pod's creation; unknown where the policy is not readable."""
-    pod = pod_of(
-        "a",
-        labels={**LABELS, "gpu-tenure.io/idle-action": "exempt"},
-        annotations={"gpu-tenure.io/asked": "idle-action"},
-    )
-    assert exempt_until(pod, POLICIES) == NOON + timedelta(days=29)
-    assert exempt_until(pod, None) is None
-    assert exempt_until(pod_of("a"), POLICIES) is None

@@ -1,4 +1,4 @@
-"""Stopping owners: only whole, only once, recorded before and after, and seen when it does not last."""
+"""Stopping owners: only whole, only once, recorded before and after."""
 
 from __future__ import annotations
 
@@ -8,41 +8,15 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from policy.selection import PolicySet
-from policy.terms import Action, terms_to_labels
+from policy.terms import Action
 from policy.verdicts import Reason, VerdictKind
 from reaper.act import Outcome, Result
 from reaper.alerts import idle_warning
 from reaper.outlook import Ceiling
 from reaper.owners import Root
 from reaper.records import Phase
-from reaper.stop_api import Standing
-from tests.reaper.acting.made import LABELS, MINUTE, NOON, POLICY, TERMS, due_mark, pod_of, subject_of
-from tests.reaper.acting.worlds import FakeWorld
-
-WEB = Root("apps/v1", "Deployment", "team-a", "web", "uid-web")
-TRAIN = Root("batch/v1", "Job", "team-a", "train", "uid-train")
-AGENT = Root("apps/v1", "DaemonSet", "team-a", "agent", "uid-agent")
-STOPPING = {
-    **POLICY,
-    "spec": {
-        **POLICY["spec"],
-        "idle": {**POLICY["spec"]["idle"], "action": "stop"},
-        "classes": {},
-    },
-}
-STOP_LABELS = {**LABELS, **terms_to_labels(structs.replace(TERMS, action=Action.STOP))}
-
-
-def stage(root: Root | None, *names: str, **settings: Any) -> FakeWorld:
-    """Gives a world of idle pods of one owner under a policy that stops."""
-    world = FakeWorld(**settings)
-    world.policies = PolicySet.of([STOPPING])
-    for name in names:
-        if root is not None:
-            world.owners.chosen[name] = root
-        world.add(name, labels=STOP_LABELS)
-    return world
+from tests.reaper.acting.made import LABELS, MINUTE, NOON, due_mark, pod_of, subject_of
+from tests.reaper.acting.stopped import AGENT, STOP_LABELS, TRAIN, WEB, stage
 
 
 async def test_an_owner_is_stopped_once_and_not_its_pods() -> None:
@@ -272,61 +246,6 @@ async def test_a_dry_run_asks_the_api_server_and_changes_nothing() -> None:
     assert world.stops.tried == ["web"]
     assert world.stops.stopped == []
     assert "reclaim-at" not in world.annotations("web-1")
-
-
-async def again(world: FakeWorld) -> None:
-    """Lets the owner's old pods go and a new one come."""
-    world.pods.clear()
-    world.add("web-9", VerdictKind.ACTIVE, labels=STOP_LABELS, created=world.clock.time)
-    world.owners.chosen["web-9"] = WEB
-    await world.run(1)
-
-
-async def test_a_stop_that_something_undoes_is_told_once_and_not_repeated() -> None:
-    """The field manager is named."""
-    world = stage(WEB, "web-1", actions_per_owner=5)
-    await world.run(33)
-    world.stops.standing = Standing(exists=True, stopped=False, noted=True, by="keda-operator")
-    await again(world)
-    (record,) = world.records.kept.values()
-    assert (record.phase, record.message) == (Phase.REVERTED, "keda-operator started it again")
-    assert world.events.reasons("web") == ["GPUStopReverted"]
-    await world.run(2)
-    assert world.stops.looked == 1
-    world.turns("web-9", VerdictKind.IDLE)
-    await world.run(40)
-    assert world.stops.stopped == ["web"]
-    notes = [note for pod, reason, note in world.events.sent if (pod, reason) == ("web-9", "GPUIdleWarning")]
-    assert ["something started it again" in note for note in notes] == [True]
-
-
-async def test_a_stop_that_its_user_resumes_may_be_repeated() -> None:
-    """`gpu-tenure resume` is no quarrel."""
-    world = stage(WEB, "web-1", actions_per_owner=5)
-    await world.run(33)
-    world.stops.standing = Standing(exists=True, stopped=False, by="gpu-tenure-resume")
-    await again(world)
-    (record,) = world.records.kept.values()
-    assert record.phase is Phase.RESUMED
-    assert "GPUStopReverted" not in world.events.reasons("web")
-    world.turns("web-9", VerdictKind.IDLE)
-    await world.run(80)
-    assert world.stops.stopped == ["web", "web"]
-
-
-@pytest.mark.parametrize(
-    "standing",
-    [Standing(exists=False), Standing(exists=True, stopped=True)],
-    ids=["it is gone", "it is stopped"],
-)
-async def test_a_stop_that_holds_is_looked_at_and_left(standing: Standing) -> None:
-    """Pods may come for other reasons."""
-    world = stage(WEB, "web-1")
-    await world.run(33)
-    world.stops.standing = standing
-    await again(world)
-    assert world.stops.looked == 1
-    assert {record.phase for record in world.records.kept.values()} == {Phase.ACCEPTED}
 
 
 async def test_an_accepted_action_is_remembered_as_long_as_its_pod_exists() -> None:
