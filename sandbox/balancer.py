@@ -16,7 +16,7 @@ from sandbox.startup import answers
 
 T = TypeVar("T")
 PROBE_SECONDS = 0.2
-LAST_SECONDS = 0.02
+LAST_TURNS = 10
 CONNECT_SECONDS = 2.0
 CHUNK = 1 << 16
 
@@ -143,14 +143,13 @@ class Balancer:
     async def _shut(self) -> None:
         if self._server is not None:
             self._server.close()
-        # What was accepted in the last moment is a connection only some turns of the loop later.
-        await asyncio.sleep(LAST_SECONDS)
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        # What was accepted in the last moment becomes a task, and what is cut a closed transport, turns later.
+        for _ in range(LAST_TURNS):
+            others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
-        # Transports close in the turn after.
-        await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
     async def _cut(self) -> None:
         tasks = tuple(self._connections)
