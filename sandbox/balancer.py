@@ -143,7 +143,7 @@ class Balancer:
     async def _shut(self) -> None:
         if self._server is not None:
             self._server.close()
-        # What was accepted in the last moment becomes a task, and what is cut a closed transport, turns later.
+        # What was accepted last becomes a task, and what is cut a closed transport, some turns later.
         for _ in range(LAST_TURNS):
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
