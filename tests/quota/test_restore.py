@@ -81,7 +81,9 @@ def restored(kubernetes: str) -> Iterator[Restored]:
     """Two replicas of the webhook and a keeper, under `enforce`."""
     options = SandboxOptions(prometheus=False, alertmanager=False, exporter=False, kubernetes=kubernetes)
     with Sandbox.start(options) as sandbox:
-        values = {"profile": "enforce", "quota": {"enabled": True, "settle": "3s"}}
+        # A first installation would let pods pass for as long as the webhooks are not seen to be ready again.
+        closed = {"webhook": {"failClosed": True}}
+        values = {"profile": "enforce", "quota": {"enabled": True, "settle": "3s"}, **closed}
         installation = install_chart(sandbox, values)
         site = QuotaSite(installation)
         site.start_keeper()
