@@ -160,8 +160,12 @@ def reaping(installation: Installation) -> Iterator[Installation]:
 
 
 @pytest.fixture
-def make_stage(reaping: Installation, make_namespace: Callable[..., str]) -> Callable[..., Stage]:
-    """Makes namespaces with a node of their own each."""
+def make_stage(reaping: Installation, make_namespace: Callable[..., str]) -> Iterator[Callable[..., Stage]]:
+    """Makes namespaces with a node of their own each, which goes after the test.
+
+    Each has hundreds of series, and Prometheus would answer later and later if all of them stayed.
+    """
+    nodes: list[str] = []
 
     def make(labels: Mapping[str, str] | None = None) -> Stage:
         namespace = make_namespace(labels={"end-to-end": "true", **(labels or {})})
@@ -169,9 +173,12 @@ def make_stage(reaping: Installation, make_namespace: Callable[..., str]) -> Cal
         resources = {"nvidia.com/gpu": 40, "nvidia.com/gpumem": 320000, "nvidia.com/gpucores": 400}
         name = {"kubernetes.io/hostname": node}
         reaping.sandbox.add_node(node, resources, labels=name, taints=[PREFER_OTHERS])
+        nodes.append(node)
         return Stage(reaping.sandbox, namespace, node)
 
-    return make
+    yield make
+    for node in nodes:
+        reaping.sandbox.api().delete(f"/api/v1/nodes/{node}")
 
 
 @pytest.fixture
